@@ -1,0 +1,71 @@
+"""Which account the embedded server runs as, and how it reaches a data directory it may not walk to."""
+
+import os
+import pwd
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from mainspring.domain.errors import EmbeddedServerError
+
+# PostgreSQL refuses to run as root. This account exists everywhere and owns nothing, so that none has to be added.
+_UNPRIVILEGED = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAccount:
+    """The account that the server's processes run as.
+
+    ``uid`` is None when they run as the user of this process.
+    """
+
+    uid: int | None = None
+    gid: int | None = None
+
+    @property
+    def run_as(self) -> dict[str, Any]:
+        """The arguments for ``subprocess`` that start a child as this account."""
+        if self.uid is None:
+            return {}
+        return {"user": self.uid, "group": self.gid, "extra_groups": []}
+
+    def own(self, directory: Path) -> None:
+        """Make the account the owner of a fresh directory."""
+        if self.uid is not None and self.gid is not None:
+            os.chown(directory, self.uid, self.gid)
+
+    def path_of(self, directory: Path, fd: int) -> str:
+        """Name ``directory``, open as ``fd``, so that a child of this account that inherits ``fd`` can use it.
+
+        Root may keep the data below a private home that the account cannot walk through. The open descriptor leads
+        there all the same, and no directory's mode has to be loosened.
+        """
+        if self.uid is None or sys.platform != "linux":
+            return str(directory)
+        return f"/proc/self/fd/{fd}"
+
+
+def server_account(cluster: Path) -> ServerAccount:
+    """Choose the account: this user, or for root the owner of the existing data, or an unprivileged account."""
+    owner: os.stat_result | None = None
+    with suppress(FileNotFoundError):
+        owner = cluster.stat()
+    if os.geteuid() != 0:
+        if owner is not None and owner.st_uid != os.geteuid():
+            raise EmbeddedServerError(
+                f"The data directory {cluster.parent} belongs to the user with the id {owner.st_uid}; "
+                "start Mainspring as that user (or as root), or choose another directory."
+            )
+        return ServerAccount()
+    if owner is not None and owner.st_uid != 0:
+        return ServerAccount(owner.st_uid, owner.st_gid)
+    try:
+        entry = pwd.getpwnam(_UNPRIVILEGED)
+    except KeyError:
+        raise EmbeddedServerError(
+            "PostgreSQL must not run as root and this system has no account 'nobody'; "
+            "start Mainspring as a normal user or set MAINSPRING_DATABASE_URL."
+        ) from None
+    return ServerAccount(entry.pw_uid, entry.pw_gid)

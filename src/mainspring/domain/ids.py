@@ -1,0 +1,61 @@
+"""Task ids: UUID version 7 that carry the partition of the task.
+
+The first 48 bits are the milliseconds of the Unix time at which the id was made (RFC 9562 section
+5.7), so ids sort by time. The last 16 bits, taken modulo the partition count, are the partition:
+any process can route an id without a look-up. They are random unless an idempotency key decides
+them, which keeps all tasks of one key in one partition and so its uniqueness within one shard.
+"""
+
+import hashlib
+from datetime import datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+PARTITIONS: Final = 64
+"""How many partitions tasks are divided into (default)."""
+
+_TAIL_BITS: Final = 16
+_TAIL_MASK: Final = (1 << _TAIL_BITS) - 1
+_RANDOM_BITS: Final = 74
+_MILLISECONDS_SHIFT: Final = 80
+_VERSION: Final = 7 << 76
+_VARIANT: Final = 2 << 62
+_RANDOM_LOW: Final = (1 << 62) - 1
+
+
+def make_id(milliseconds: int, random_bits: int, key: str | None = None) -> UUID:
+    """Make a task id from a Unix time in milliseconds and 74 random bits."""
+    high = random_bits >> 62 & 0xFFF
+    low = random_bits & _RANDOM_LOW
+    if key is not None:
+        low = low & ~_TAIL_MASK | key_tail(key)
+    return UUID(int=milliseconds << _MILLISECONDS_SHIFT | _VERSION | high << 64 | _VARIANT | low)
+
+
+def random_bits_needed() -> int:
+    """Return how many random bits `make_id` takes."""
+    return _RANDOM_BITS
+
+
+def key_tail(key: str) -> int:
+    """Return the last 16 bits of the id of every task that is submitted under this key."""
+    return int.from_bytes(hashlib.sha256(key.encode()).digest()[:2], "big")
+
+
+def partition_of(task_id: UUID, count: int = PARTITIONS) -> int:
+    """Return the partition that a task belongs to."""
+    return (task_id.int & _TAIL_MASK) % count
+
+
+def milliseconds_of(task_id: UUID) -> int:
+    """Return the Unix time in milliseconds at which an id was made."""
+    return task_id.int >> _MILLISECONDS_SHIFT
+
+
+def floor_id(moment: datetime) -> UUID:
+    """Return the smallest id that could have been made at a moment: a bound for ranges by time."""
+    milliseconds = max(0, (moment - EPOCH) // timedelta(milliseconds=1))
+    return UUID(int=milliseconds << _MILLISECONDS_SHIFT)
+
+
+EPOCH: Final = datetime.fromisoformat("1970-01-01T00:00:00+00:00")

@@ -1,0 +1,235 @@
+"""The task in each of the shapes it has on its way: new, leased, settled, and as people see it.
+
+Payloads, results and progress are JSON text here: only the two ends, the caller and the handler,
+look inside them. Text that reached these types has been checked (`values`), so it can be stored.
+"""
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from mainspring.domain.priority import DEFAULT, Level
+from mainspring.domain.retry import Backoff
+from mainspring.domain.status import TaskStatus
+
+DEFAULT_QUEUE: Final = "default"
+DEFAULT_TIMEOUT_SECONDS: Final = 300.0
+DEFAULT_MAX_RETRIES: Final = 3
+ATTEMPTS_KEPT: Final = 20
+"""Failed attempts that are kept with a task; the oldest after the first go when there are more."""
+
+
+class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A checked submission. It runs at `scheduled_at`, or `delay_seconds` after the store's now.
+
+    A `scheduled_at` in the past means now: age counts from the submission.
+    """
+
+    id: UUID
+    task_type: str
+    payload: str = "{}"
+    queue: str = DEFAULT_QUEUE
+    priority: int = DEFAULT
+    scheduled_at: datetime | None = None
+    delay_seconds: float = 0.0
+    timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
+    max_retries: int = DEFAULT_MAX_RETRIES
+    backoff: Backoff = Backoff()
+    key: str | None = None
+    fingerprint: str | None = None
+    """Digest of what was asked for; two submissions of one key must have the same."""
+
+
+class Submission(msgspec.Struct, frozen=True):
+    """What became of one submission of a batch."""
+
+    id: UUID
+    """The task's id: the one given, or that of the task submitted before under the same key."""
+
+    is_new: bool = True
+    conflict: bool = False
+    """The key was used before for a different task; nothing was stored."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """A claimed task: everything a worker needs to run one attempt of it."""
+
+    id: UUID
+    fencing_token: int
+    task_type: str
+    payload: str
+    queue: str
+    priority: int
+    lane: Level
+    scheduled_at: datetime
+    created_at: datetime
+    started_at: datetime
+    attempt: int
+    """Number of this attempt, from 1."""
+
+    max_retries: int
+    timeout_seconds: float
+    backoff: Backoff
+    crash_count: int
+    """Earlier attempts that ended with the death of their process; above 0 it runs alone."""
+
+
+class LeaseRef(msgspec.Struct, frozen=True):
+    """Names one lease: the task and the fencing token under which its holder owns it."""
+
+    id: UUID
+    fencing_token: int
+
+
+class Renewal(msgspec.Struct, frozen=True):
+    """The answer to one heartbeat."""
+
+    id: UUID
+    fencing_token: int
+    held: bool
+    """False: the lease is lost, whatever the holder still writes will be refused."""
+
+    cancel_requested: bool = False
+
+
+class FailureKind(StrEnum):
+    """Why an attempt did not complete; the `kind` of an entry in a task's attempts."""
+
+    ERROR = "error"
+    TIMEOUT = "timeout"
+    CRASHED = "crashed"
+    LEASE_EXPIRED = "lease_expired"
+    INVALID_PAYLOAD = "invalid_payload"
+    INVALID_RESULT = "invalid_result"
+    FINAL = "final"
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an attempt failed, in text that can be stored."""
+
+    kind: FailureKind
+    message: str
+    """`ExceptionType: message`, on one line."""
+
+    traceback: str = ""
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """The attempt succeeded. `result` is JSON text, or None for no result."""
+
+    result: str | None = None
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """The attempt failed and the task shall run again after a delay."""
+
+    failure: Failure
+    delay_seconds: float
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The attempt failed for good: to the dead letters."""
+
+    failure: Failure
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """The attempt ended because the task was cancelled, from outside or by its handler."""
+
+    reason: str | None = None
+
+
+class Released(msgspec.Struct, frozen=True):
+    """The attempt is handed back uncharged, to run again after a delay (0: at once, same age)."""
+
+    delay_seconds: float = 0.0
+
+
+class CommittedElsewhere(msgspec.Struct, frozen=True):
+    """The handler says that it completed the task in a transaction of its own
+    (`TaskContext.complete_in`). The worker checks; it is never sent to the store.
+    """
+
+
+Ending = Completed | Retried | Failed | Cancelled | Released
+
+
+class Settlement(msgspec.Struct, frozen=True):
+    """The end of one attempt, as its holder reports it. Refused when the lease was lost."""
+
+    id: UUID
+    fencing_token: int
+    ending: Ending
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One finished attempt that did not complete, as it is kept with the task."""
+
+    attempt: int
+    kind: FailureKind
+    error: str
+    traceback: str = ""
+    worker_id: str | None = None
+    started_at: datetime | None = None
+    ended_at: datetime | None = None
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True):
+    """A task as people see it (REQUIREMENTS.md section 4)."""
+
+    task_id: UUID
+    task_type: str
+    payload: msgspec.Raw
+    queue: str
+    priority: int
+    level: Level
+    status: TaskStatus
+    ready: bool
+    """Waiting and due: a worker may take it now. Derived when it is read."""
+
+    schedule_type: str
+    scheduled_at: datetime
+    timeout: float
+    max_retries: int
+    retry_backoff: str
+    attempt_count: int
+    created_at: datetime
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    worker_id: str | None = None
+    lease_expires_at: datetime | None = None
+    fencing_token: int = 0
+    cancel_requested: bool = False
+    last_error: str | None = None
+    reason: str | None = None
+    """Why it was cancelled or discarded, if someone said."""
+
+    result: msgspec.Raw | None = None
+    progress: msgspec.Raw | None = None
+    key: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+
+
+class CancelState(StrEnum):
+    """The answer to a cancellation of one task."""
+
+    CANCELLED = "cancelled"
+    """It was waiting and will never start."""
+
+    CANCELLING = "cancelling"
+    """It is running; its handler is being told. It ends as cancelled unless it finishes first."""
+
+    FINISHED = "finished"
+    """It had reached a terminal state before."""
+
+    NOT_FOUND = "not_found"
+
+
+class Rescued(msgspec.Struct, frozen=True):
+    """A task whose lease expired, and the state it was put in."""
+
+    id: UUID
+    status: TaskStatus

@@ -1,0 +1,34 @@
+"""Named points at which tests stop, kill or delay the system. They do nothing in production.
+
+The best faults sit between a commit and its reply, so those places have names.
+"""
+
+from enum import StrEnum
+from typing import Protocol
+
+
+class HookPoint(StrEnum):
+    """The places that can be reached."""
+
+    SUBMIT_AFTER_COMMIT = "submit.after_commit"
+    CLAIM_AFTER_COMMIT = "claim.after_commit_before_reply"
+    SETTLE_BEFORE_COMMIT = "settle.before_commit"
+    SETTLE_AFTER_COMMIT = "settle.after_commit_before_reply"
+    HEARTBEAT_AFTER_REPLY = "heartbeat.after_reply"
+    CANCEL_AFTER_COMMIT = "cancel.after_commit_before_reply"
+    RESCUE_AFTER_COMMIT = "rescue.after_commit"
+
+
+class Hooks(Protocol):
+    """Told when a point is reached; may wait, raise or end the process."""
+
+    async def reach(self, point: HookPoint) -> None:
+        """Called at the point, in the middle of the operation."""
+        ...
+
+
+class NoHooks:
+    """Production: nothing happens."""
+
+    async def reach(self, point: HookPoint) -> None:
+        """Do nothing."""

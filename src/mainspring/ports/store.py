@@ -1,0 +1,312 @@
+"""The task store: the only truth about tasks.
+
+Rules for every method of these ports:
+
+* A method is one atomic step, or, where it takes several tasks, one atomic step per task. What is
+  acknowledged is on disk.
+* Every change of a task's state is guarded by the state it expects, and where an owner writes, by
+  the fencing token. A guard that does not hold changes nothing: a normal answer, not an error.
+* The store's own clock decides what is due and when leases expire.
+* Errors are those of `domain.errors`: `StoreUnavailable` when it cannot be reached (nothing was
+  done), `OutcomeUnknown` when the connection broke after a write was sent, `StoreReadOnly`,
+  `StoreFull`. Guarded writes may be repeated after any of them.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, Protocol
+from uuid import UUID
+
+import msgspec
+
+from mainspring.domain.priority import Level
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import (
+    CancelState,
+    Lease,
+    LeaseRef,
+    NewTask,
+    Renewal,
+    Rescued,
+    Settlement,
+    Submission,
+    Task,
+)
+
+
+class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker can take now."""
+
+    worker_id: str
+    limit: int
+    lease_seconds: float
+    task_types: tuple[str, ...]
+    """Only tasks it has a handler for; others are left for workers that do."""
+
+    queues: tuple[str, ...] | None = None
+    """None: every queue. Paused queues are never claimed from."""
+
+    lanes: tuple[Level, ...] | None = None
+    """None: every lane. A task counts to the lane its age has brought it to."""
+
+    served: dict[Level, int] = {}
+    """`FairShare.served` of the claimer: turns continue from there, so shares stay exact."""
+
+
+class Claim(msgspec.Struct, frozen=True):
+    """What was claimed. Unordered; the claimer orders it with its `FairShare`."""
+
+    leases: list[Lease]
+    next_due_seconds: float | None = None
+    """Seconds until the next task this worker could take becomes due, if the claim came back
+    short and one is known. Never too late by more than what became visible since."""
+
+
+class TaskStore(Protocol):
+    """Writes to live tasks."""
+
+    async def submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
+        """Store tasks durably and answer for each in order.
+
+        All new tasks of one call become visible together. Of several submissions under one
+        idempotency key, concurrent ones included, exactly one makes a task and the others are
+        given its id, or `conflict` if their fingerprint differs.
+        """
+        ...
+
+    async def claim(self, request: ClaimRequest) -> Claim:
+        """Lease due tasks: at most `limit`, the lanes in proportion to their weights (an idle
+        lane's share goes to the others), within a lane by rank. Each claimed task is running,
+        charged one attempt, and has a higher fencing token than ever before. Concurrent claims
+        never return the same task and do not wait for each other.
+        """
+        ...
+
+    async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
+        """Extend leases to now + `lease_seconds` where the token still owns the task, and answer
+        for each in order. A lease that has expired but was not rescued yet is extended.
+        """
+        ...
+
+    async def watch(self, leases: Sequence[LeaseRef]) -> list[Renewal]:
+        """Answer as `heartbeat` does without extending anything. Cheap enough for every second."""
+        ...
+
+    async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
+        """End attempts; True where the token still owned the task, False where it did not (and
+        nothing was changed). A retry that has no attempt left goes to the dead letters; a retry
+        or release of a task whose cancellation was requested ends as cancelled. Repeating a
+        settlement whose answer was lost answers False and changes nothing.
+        """
+        ...
+
+    async def progress(self, lease: LeaseRef, progress: str) -> bool:
+        """Record progress (JSON text) on a running task; False when the lease is lost."""
+        ...
+
+    async def cancel(self, ids: Sequence[UUID], reason: str | None = None) -> list[CancelState]:
+        """Cancel waiting tasks for good and ask running ones to stop; answer in order."""
+        ...
+
+    async def reschedule(self, task_id: UUID, at: datetime | None) -> TaskStatus | None:
+        """Move a waiting task to another time (None: now). Returns its status, or None when there
+        is no such task; a status that is not waiting means that nothing was changed.
+        """
+        ...
+
+    async def rescue(self, limit: int) -> list[Rescued]:
+        """Take back tasks whose lease has expired, under a raised token: to pending, to the dead
+        letters when the attempt was the last, or to cancelled when that had been asked for.
+        """
+        ...
+
+
+class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which dead letters: by id, or all of a type, or all."""
+
+    ids: tuple[UUID, ...] | None = None
+    task_type: str | None = None
+
+
+class DeadLetters(Protocol):
+    """The tasks that failed for good."""
+
+    async def replay(
+        self, which: DeadLetterFilter, limit: int, payload: str | None = None
+    ) -> list[UUID]:
+        """Reopen dead letters: pending, due now, attempts counted from zero again, payload
+        replaced if one is given, and no token that was ever given out for them valid. Returns
+        the ids that were; a bounded number a call, so callers repeat until none is left.
+        """
+        ...
+
+    async def discard(self, which: DeadLetterFilter, limit: int, reason: str) -> list[UUID]:
+        """End dead letters as discarded, with a reason. Bounded as `replay` is."""
+        ...
+
+
+class Page(msgspec.Struct, frozen=True):
+    """Some tasks, newest first, and where the next page begins (None: there is none)."""
+
+    tasks: list[Task]
+    cursor: str | None = None
+
+
+class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which tasks to list; None means any. Times compare with `created_at`."""
+
+    status: TaskStatus | None = None
+    ready: bool | None = None
+    task_type: str | None = None
+    queue: str | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+
+
+class QueueState(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as people see it. Counts stop at `COUNT_MAX` so that they stay cheap."""
+
+    queue: str
+    paused: bool
+    ready: int
+    scheduled: int
+    running: int
+    oldest_ready_seconds: float | None
+
+
+COUNT_MAX: Final = 100_000
+"""Counts for people stop here, so that they stay cheap at any backlog."""
+
+
+class TaskReader(Protocol):
+    """Reads for people. Never blocks a writer."""
+
+    async def get(self, task_id: UUID) -> Task | None:
+        """Return a task wherever it is: live, dead letter or history."""
+        ...
+
+    async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:
+        """Return a page of tasks, newest first by id. A task that exists during a whole scan
+        appears exactly once in it. An unknown cursor raises `InvalidValue`.
+        """
+        ...
+
+    async def statuses(self, ids: Sequence[UUID]) -> dict[UUID, TaskStatus]:
+        """Return the status of those of the tasks that exist, for waiting on many at once."""
+        ...
+
+    async def queues(self) -> list[QueueState]:
+        """Return every queue that a task was ever submitted to."""
+        ...
+
+    async def dead_letter_count(self) -> int:
+        """Return the number of dead letters, up to `COUNT_MAX`."""
+        ...
+
+
+class Queues(Protocol):
+    """The switches of queues."""
+
+    async def pause(self, queue: str) -> None:
+        """Let no task of the queue start until it is resumed; running ones go on."""
+        ...
+
+    async def resume(self, queue: str) -> None:
+        """Let the tasks of the queue start again."""
+        ...
+
+
+class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker process as it describes itself and as its heartbeats show it."""
+
+    worker_id: str
+    hostname: str
+    pid: int
+    queues: tuple[str, ...] | None
+    lanes: tuple[Level, ...] | None
+    slots: int
+    busy: int = 0
+    draining: bool = False
+    started_at: datetime | None = None
+    seen_at: datetime | None = None
+
+
+class Workers(Protocol):
+    """The register of living workers. It informs people; ownership of tasks is by lease alone."""
+
+    async def beat(self, worker: WorkerState) -> None:
+        """Record that a worker is alive, and how it is."""
+        ...
+
+    async def leave(self, worker_id: str) -> None:
+        """Remove a worker that has drained."""
+        ...
+
+    async def workers(self) -> list[WorkerState]:
+        """Return the workers that are registered."""
+        ...
+
+    async def forget_workers(self, silent_seconds: float) -> int:
+        """Remove the workers that were not seen for so long; returns how many."""
+        ...
+
+
+class Housekeeping(Protocol):
+    """What has to be done now and then so that the store stays small and quick."""
+
+    async def prepare_history(self, months_ahead: int) -> list[str]:
+        """Make the history partitions of this and the coming months; returns those made."""
+        ...
+
+    async def drop_history(self, keep_days: float) -> list[str]:
+        """Drop whole the months in which nothing finished within the last `keep_days`, and
+        delete older rows that are in no month; returns what was dropped.
+        """
+        ...
+
+    async def forget_keys(self, keep_days: float, limit: int) -> int:
+        """Forget idempotency keys that are older than that and whose task is not live."""
+        ...
+
+
+class Hint(StrEnum):
+    """What may have happened."""
+
+    READY = "ready"
+    """Tasks are due, or will be sooner than was known."""
+
+    CANCEL = "cancel"
+    """The cancellation of a running task was requested."""
+
+
+class Wakeups(Protocol):
+    """Hints between processes. Any may be lost: whoever waits also looks for itself regularly."""
+
+    async def wait(self, timeout_seconds: float) -> frozenset[Hint]:
+        """Return the hints since the last call: at once if there are any, else when one comes,
+        else empty at the time-out.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Stop listening."""
+        ...
+
+
+class Store(TaskStore, DeadLetters, TaskReader, Queues, Workers, Housekeeping, Protocol):
+    """Everything that one adapter of the store provides."""
+
+    def wakeups(self) -> Wakeups:
+        """Return a new listener for hints."""
+        ...
+
+    def announce(self) -> None:
+        """Tell waiting workers that tasks are due: soon, and once for many calls. Submitting does
+        this by itself for tasks that are due soon; call it after commits the store cannot see.
+        """
+        ...
+
+    async def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        ...
