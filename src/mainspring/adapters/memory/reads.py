@@ -1,0 +1,100 @@
+"""Reads for people."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from uuid import UUID
+
+from mainspring.adapters.memory.row import Row
+from mainspring.adapters.memory.tables import Tables
+from mainspring.domain.errors import InvalidValue
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import Task
+from mainspring.domain.values import shown
+from mainspring.ports.store import COUNT_MAX, Page, QueueState, TaskFilter
+
+
+class MemoryReads:
+    """`ports.store.TaskReader` on the tables."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    async def get(self, task_id: UUID) -> Task | None:
+        """Return a task wherever it is."""
+        row = self._tables.find(task_id)
+        return None if row is None else row.task(self._tables.now())
+
+    async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:
+        """Return a page of tasks, newest first by id."""
+        now = self._tables.now()
+        found: list[Task] = []
+        for row in self._newest_first(_read_cursor(cursor)):
+            if not _matches(row, which, now):
+                continue
+            if len(found) == limit:
+                return Page(found, str(found[-1].task_id))
+            found.append(row.task(now))
+        return Page(found)
+
+    async def statuses(self, ids: Sequence[UUID]) -> dict[UUID, TaskStatus]:
+        """Return the status of those tasks that exist."""
+        rows = (self._tables.find(task_id) for task_id in ids)
+        return {row.id: row.status for row in rows if row is not None}
+
+    async def queues(self) -> list[QueueState]:
+        """Return every queue with its counts."""
+        now = self._tables.now()
+        return [
+            self._queue_state(queue, now) for queue in sorted(self._tables.queues)
+        ]
+
+    async def dead_letter_count(self) -> int:
+        """Return the number of dead letters."""
+        return min(len(self._tables.dead), COUNT_MAX)
+
+    def _newest_first(self, before: UUID | None) -> Iterator[Row]:
+        ids = self._tables.ids
+        end = len(ids) if before is None else bisect_left(ids, before)
+        for position in range(end - 1, -1, -1):
+            row = self._tables.find(ids[position])
+            if row is not None:
+                yield row
+
+    def _queue_state(self, queue: str, now: datetime) -> QueueState:
+        rows = [row for row in self._tables.live.values() if row.queue == queue]
+        ready = [row.scheduled_at for row in rows if row.is_ready(now)]
+        running = sum(row.status is TaskStatus.RUNNING for row in rows)
+        return QueueState(
+            queue=queue,
+            paused=self._tables.queues[queue],
+            ready=min(len(ready), COUNT_MAX),
+            scheduled=min(len(rows) - len(ready) - running, COUNT_MAX),
+            running=min(running, COUNT_MAX),
+            oldest_ready_seconds=(now - min(ready)).total_seconds() if ready else None,
+        )
+
+
+def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
+    return (
+        (which.status is None or row.status is which.status)
+        and (which.ready is None or row.is_ready(now) is which.ready)
+        and (which.task_type is None or row.task_type == which.task_type)
+        and (which.queue is None or row.queue == which.queue)
+        and (which.since is None or row.created_at >= which.since)
+        and (which.until is None or row.created_at < which.until)
+    )
+
+
+def _read_cursor(cursor: str | None) -> UUID | None:
+    if cursor is None:
+        return None
+    with suppress(ValueError):
+        task_id = UUID(cursor)
+        if str(task_id) == cursor:
+            return task_id
+    raise InvalidValue(
+        f"cursor is {shown(cursor)}, which no list has given out; start again without a cursor",
+        field="cursor",
+    )
