@@ -25,6 +25,8 @@ class MemoryDeadLetters:
             row.attempt_count = 0
             row.crash_count = 0
             row.completed_at = None
+            row.cancel_requested = False
+            row.reason = None
             row.fencing_token += 1
             self._tables.move(row, Transition.REPLAY, self._tables.now())
         if rows:

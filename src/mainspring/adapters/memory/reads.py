@@ -46,9 +46,7 @@ class MemoryReads:
     async def queues(self) -> list[QueueState]:
         """Return every queue with its counts."""
         now = self._tables.now()
-        return [
-            self._queue_state(queue, now) for queue in sorted(self._tables.queues)
-        ]
+        return [self._queue_state(queue, now) for queue in sorted(self._tables.queues)]
 
     async def dead_letter_count(self) -> int:
         """Return the number of dead letters."""

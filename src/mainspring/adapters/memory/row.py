@@ -61,7 +61,6 @@ class Row:
         self.worker_id = worker_id
         self.started_at = now
         self.lease_expires_at = expires_at
-        self.progress = None
 
     def end_lease(self) -> None:
         """Let nobody own the task."""

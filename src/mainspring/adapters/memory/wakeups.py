@@ -7,11 +7,11 @@ from mainspring.ports.store import Hint
 
 
 class Board:
-    """Where hints are posted for everyone who listens."""
+    """Where hints are posted for everyone who listens, in the order in which they came."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._listeners: set[MemoryWakeups] = set()
+        self._listeners: dict[MemoryWakeups, None] = {}
 
     def post(self, hint: Hint) -> None:
         """Give a hint to every listener."""
@@ -21,12 +21,12 @@ class Board:
     def listener(self) -> "MemoryWakeups":
         """Return a new listener, which is told everything from now on."""
         listener = MemoryWakeups(self, self._clock)
-        self._listeners.add(listener)
+        self._listeners[listener] = None
         return listener
 
     def forget(self, listener: "MemoryWakeups") -> None:
         """Tell a listener nothing more."""
-        self._listeners.discard(listener)
+        self._listeners.pop(listener, None)
 
 
 class MemoryWakeups:
