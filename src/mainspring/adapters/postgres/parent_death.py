@@ -12,10 +12,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def follow_parent(sign: signal.Signals) -> Callable[[], None] | None:
-    """Return a ``preexec_fn`` that makes the kernel send ``sign`` to the child when its parent dies.
+    """Return a ``preexec_fn`` with which the kernel sends the child ``sign`` when its parent dies.
 
-    None where that cannot work: outside Linux, and in any thread but the main one, because the kernel means by
-    "parent" the thread that forked, and a pool's thread ends long before the process does.
+    None where that cannot work: outside Linux, and in any thread but the main one, because the
+    kernel means by "parent" the thread that forked, and a pool's thread ends long before the
+    process does.
     """
     if sys.platform != "linux" or threading.current_thread() is not threading.main_thread():
         return None
@@ -33,7 +34,10 @@ def follow_parent(sign: signal.Signals) -> Callable[[], None] | None:
 
 
 class DeathWatch:
-    """The portable way: a waiting shell that signals the child when this process's end of a pipe is closed."""
+    """The portable way: a shell that signals the child when this process's end of a pipe closes.
+
+    A process forked from this one without exec holds a copy of that end, and with it the watch.
+    """
 
     def __init__(self, pid: int, sign: signal.Signals, environment: dict[str, str]) -> None:
         read_end, self._held_fd = os.pipe()

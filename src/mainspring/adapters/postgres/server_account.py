@@ -1,4 +1,4 @@
-"""Which account the embedded server runs as, and how it reaches a data directory it may not walk to."""
+"""Which account the embedded server runs as, and how it reaches a directory it may not walk to."""
 
 import os
 import pwd
@@ -6,12 +6,21 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from mainspring.domain.errors import EmbeddedServerError
 
-# PostgreSQL refuses to run as root. This account exists everywhere and owns nothing, so that none has to be added.
+# PostgreSQL refuses to run as root. This account exists everywhere and owns nothing, so that none
+# has to be added.
 _UNPRIVILEGED = "nobody"
+
+
+class RunAs(TypedDict, total=False):
+    """Arguments for ``subprocess``; empty for the user of this process."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +34,9 @@ class ServerAccount:
     gid: int | None = None
 
     @property
-    def run_as(self) -> dict[str, Any]:
+    def run_as(self) -> RunAs:
         """The arguments for ``subprocess`` that start a child as this account."""
-        if self.uid is None:
+        if self.uid is None or self.gid is None:
             return {}
         return {"user": self.uid, "group": self.gid, "extra_groups": []}
 
@@ -37,10 +46,10 @@ class ServerAccount:
             os.chown(directory, self.uid, self.gid)
 
     def path_of(self, directory: Path, fd: int) -> str:
-        """Name ``directory``, open as ``fd``, so that a child of this account that inherits ``fd`` can use it.
+        """Name ``directory``, open as ``fd``, for a child of this account that inherits ``fd``.
 
-        Root may keep the data below a private home that the account cannot walk through. The open descriptor leads
-        there all the same, and no directory's mode has to be loosened.
+        Root may keep the data below a private home that the account cannot walk through. The open
+        descriptor leads there all the same, and no directory's mode has to be loosened.
         """
         if self.uid is None or sys.platform != "linux":
             return str(directory)
@@ -48,15 +57,16 @@ class ServerAccount:
 
 
 def server_account(cluster: Path) -> ServerAccount:
-    """Choose the account: this user, or for root the owner of the existing data, or an unprivileged account."""
+    """Choose the account: this user; for root the owner of existing data, or a powerless one."""
     owner: os.stat_result | None = None
     with suppress(FileNotFoundError):
         owner = cluster.stat()
     if os.geteuid() != 0:
         if owner is not None and owner.st_uid != os.geteuid():
             raise EmbeddedServerError(
-                f"The data directory {cluster.parent} belongs to the user with the id {owner.st_uid}; "
-                "start Mainspring as that user (or as root), or choose another directory."
+                f"The data directory {cluster.parent} belongs to the user with the id "
+                f"{owner.st_uid}; start Mainspring as that user (or as root), "
+                "or choose another directory."
             )
         return ServerAccount()
     if owner is not None and owner.st_uid != 0:

