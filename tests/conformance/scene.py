@@ -37,11 +37,12 @@ class Trap:
     def __init__(self) -> None:
         self.reached: list[HookPoint] = []
         self.breaking: set[HookPoint] = set()
+        self.error: Exception = LostReplyError()
 
     async def reach(self, point: HookPoint) -> None:
         self.reached.append(point)
         if point in self.breaking:
-            raise LostReplyError(point)
+            raise self.error
 
 
 class Scene:
