@@ -1,0 +1,184 @@
+"""Claiming due tasks."""
+
+import asyncio
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+from mainspring.adapters.postgres.part import StorePart
+from mainspring.adapters.postgres.pool import Record
+from mainspring.adapters.postgres.queries import QUERIES
+from mainspring.adapters.postgres.rows import lease_of
+from mainspring.domain.priority import (
+    HIGHEST,
+    LANES,
+    LOWEST,
+    STEPS,
+    WEIGHTS,
+    Level,
+    lane_entries,
+    lane_of,
+)
+from mainspring.domain.task import Lease
+from mainspring.ports.hooks import HookPoint
+from mainspring.ports.store import Claim, ClaimRequest
+
+_CLAIM: Final = QUERIES["claim"]
+_ROUNDS: Final = 6
+_MARGIN: Final = timedelta(milliseconds=200)
+"""How much later than its own time a task may become visible without waiting for a re-read."""
+
+_REREAD_SECONDS: Final = 0.1
+_REREAD_SHARE: Final = 20
+"""Ranges are read from their beginning at most this fraction of the time."""
+
+_READERS: Final = 64
+"""Sets of task types whose places are remembered; a store serves few."""
+
+_WEIGHTS: Final = [WEIGHTS[lane] for lane in LANES]
+_STEPS: Final = [STEPS[lane] for lane in LANES]
+
+
+class Ages(NamedTuple):
+    """At which ages a priority is served in which lane, as columns; seconds of waiting."""
+
+    priorities: list[int]
+    lanes: list[int]
+    youngest: list[float]
+    oldest: list[float | None]
+    wake_priorities: list[int]
+    wake_ages: list[float]
+
+
+class Starts:
+    """Where the waiting ranges begin, as far as one reader of them knows.
+
+    Entries of claimed tasks stay in the index until a vacuum, for as long as any old snapshot is
+    open. Reading on from where the last claim found the first task skips them. What is inserted
+    before that place becomes visible late, or was put back: for it the ranges are read from their
+    beginning now and then.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[tuple[str, int], datetime] = {}
+        self._reread_at = 0.0
+
+    def forget(self) -> None:
+        """Read from the beginning next: something was put back."""
+        self._reread_at = 0.0
+
+    def known(self, instant: float) -> dict[tuple[str, int], datetime]:
+        """Return the places to start from; none when it is time to read everything."""
+        return {} if instant >= self._reread_at else self._places
+
+    def learn(self, tail: Record, places: dict[tuple[str, int], datetime]) -> None:
+        """Remember what a claim found, given the places it started from."""
+        floor = tail["now"] - _MARGIN
+        heads = zip(
+            zip(tail["head_queues"] or (), tail["head_priorities"] or (), strict=True),
+            tail["head_times"] or (),
+            strict=True,
+        )
+        found = {place: min(head, floor) for place, head in heads}
+        self._places = {place: floor for place in places.keys() | self._places.keys()} | found
+
+    def was_reread(self, begun: float, ended: float) -> None:
+        """Set the time of the next reading from the beginning by what this one cost."""
+        self._reread_at = ended + max(_REREAD_SECONDS, _REREAD_SHARE * (ended - begun))
+
+
+class Claiming(StorePart):
+    """`TaskStore.claim`."""
+
+    def __init__(self, *parts: Any) -> None:
+        super().__init__(*parts)
+        self._starts: dict[tuple[str, ...], Starts] = {}
+
+    async def claim(self, request: ClaimRequest) -> Claim:
+        """Lease due tasks, the lanes in proportion to their weights."""
+        served = [request.served.get(lane, 0) for lane in LANES]
+        leases: list[Lease] = []
+        next_due = None
+        for _ in range(_ROUNDS):
+            rows, tail = await self._round(request, request.limit - len(leases), served)
+            leases += rows
+            next_due = tail["next_due"]
+            # A lane that was thought busy had less than its share, so others were held back.
+            if not tail["held_back"] or len(leases) == request.limit:
+                break
+            for lease in rows:
+                served[LANES.index(lease.lane)] += 1
+        await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
+        return Claim(leases, None if next_due is None else max(0.0, next_due))
+
+    async def _round(
+        self, request: ClaimRequest, limit: int, served: list[int]
+    ) -> tuple[list[Lease], Record]:
+        ages = ages_of(request.lanes, self._limit_seconds)
+        starts = self._starts_of(request.task_types)
+        begun = asyncio.get_running_loop().time()
+        places = starts.known(begun)
+        rows = await self._main.fetch(
+            _CLAIM,
+            self._now(),
+            request.worker_id,
+            limit,
+            request.lease_seconds,
+            request.task_types,
+            request.queues,
+            *ages[:4],
+            _WEIGHTS,
+            _STEPS,
+            served,
+            [queue for queue, _ in places],
+            [priority for _, priority in places],
+            list(places.values()),
+            *ages[4:],
+        )
+        tail = rows.pop()
+        if not places:
+            starts.was_reread(begun, asyncio.get_running_loop().time())
+        starts.learn(tail, places)
+        return [lease_of(row) for row in rows], tail
+
+    def read_from_the_beginning(self) -> None:
+        """Let the next claim look at everything: tasks were put back among older ones."""
+        for starts in self._starts.values():
+            starts.forget()
+
+    def _starts_of(self, task_types: tuple[str, ...]) -> Starts:
+        starts = self._starts.get(task_types)
+        if starts is None:
+            if len(self._starts) >= _READERS:
+                self._starts.clear()
+            starts = self._starts[task_types] = Starts()
+        return starts
+
+
+@lru_cache(maxsize=256)
+def ages_of(lanes: tuple[Level, ...] | None, limit_seconds: float) -> Ages:
+    """Return which ages of which priorities belong to the lanes (None: to all)."""
+    wanted = LANES if lanes is None else {lane_of(lane) for lane in lanes}
+    rows = [
+        (priority, LANES.index(lane) + 1, youngest, oldest)
+        for priority in range(HIGHEST, LOWEST + 1)
+        for lane, youngest, oldest in _bands(lane_entries(priority, limit_seconds))
+        if lane in wanted
+    ]
+    # In all lanes a task can be taken as soon as it is due, and stays so.
+    wakes = [(row[0], row[2]) for row in rows if lanes is not None or row[2] == 0]
+    return Ages(*_columns(rows, 4), *_columns(wakes, 2))
+
+
+def _bands(entries: dict[Level, float]) -> Iterable[tuple[Level, float, float | None]]:
+    oldest: float | None = None
+    for lane in LANES:
+        if lane in entries:
+            if oldest is None or entries[lane] < oldest:
+                yield lane, entries[lane], oldest
+            oldest = entries[lane]
+
+
+def _columns(rows: list[Any], width: int) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]

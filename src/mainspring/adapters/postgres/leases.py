@@ -1,0 +1,75 @@
+"""Keeping leases, and taking back those that nobody keeps."""
+
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any, Final
+
+from mainspring.adapters.postgres.claim import Claiming
+from mainspring.adapters.postgres.queries import QUERIES, Query
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import ATTEMPTS_KEPT, FailureKind, LeaseRef, Renewal, Rescued
+from mainspring.ports.hooks import HookPoint
+
+_HEARTBEAT: Final = QUERIES["heartbeat"]
+_WATCH: Final = QUERIES["watch"]
+_PROGRESS: Final = QUERIES["progress"]
+_RESCUE: Final = QUERIES["rescue"]
+
+
+class Leasing(Claiming):
+    """`TaskStore.heartbeat`, `watch`, `progress` and `rescue`."""
+
+    async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
+        """Extend the leases that are still held."""
+        answers = await self._ask(_HEARTBEAT, leases, (self._now(),), (lease_seconds,))
+        await self._hooks.reach(HookPoint.HEARTBEAT_AFTER_REPLY)
+        return answers
+
+    async def watch(self, leases: Sequence[LeaseRef]) -> list[Renewal]:
+        """Say which leases are held and which tasks are to be cancelled."""
+        return await self._ask(_WATCH, leases, (), ())
+
+    async def progress(self, lease: LeaseRef, progress: str) -> bool:
+        """Record progress on a running task."""
+        rows = await self._main.fetch(_PROGRESS, lease.id, lease.fencing_token, progress)
+        return bool(rows)
+
+    async def rescue(self, limit: int) -> list[Rescued]:
+        """Take back tasks whose lease has expired."""
+        rows = await self._main.fetch(
+            _RESCUE, self._now(), ATTEMPTS_KEPT, limit, FailureKind.LEASE_EXPIRED.value
+        )
+        rescued = [Rescued(row["id"], TaskStatus(row["target"])) for row in rows]
+        await self._hooks.reach(HookPoint.RESCUE_AFTER_COMMIT)
+        if any(task.status is TaskStatus.PENDING for task in rescued):
+            self.read_from_the_beginning()
+            self._announcer.ready()
+        return rescued
+
+    async def _ask(
+        self,
+        query: Query,
+        leases: Sequence[LeaseRef],
+        before: tuple[Any, ...],
+        after: tuple[Any, ...],
+    ) -> list[Renewal]:
+        if not leases:
+            return []
+        ordered = sorted(leases, key=attrgetter("id"))
+        rows = await self._connections.leases.fetch(
+            query,
+            *before,
+            [lease.id for lease in ordered],
+            [lease.fencing_token for lease in ordered],
+            *after,
+        )
+        cancels = {(row["id"], row["fencing_token"]): row["cancel_requested"] for row in rows}
+        return [
+            Renewal(
+                lease.id,
+                lease.fencing_token,
+                held=(lease.id, lease.fencing_token) in cancels,
+                cancel_requested=cancels.get((lease.id, lease.fencing_token), False),
+            )
+            for lease in leases
+        ]

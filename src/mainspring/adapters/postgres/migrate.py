@@ -1,0 +1,202 @@
+"""Bringing a database to the schema of this version, and saying whether it is there.
+
+Migrations are numbered files. Each runs in a transaction of its own under one lock, so that any
+number of processes may start at once on an empty database, and leaves a record with the digest of
+its text. A file that begins with ``-- no-transaction`` runs statement by statement, for what
+PostgreSQL refuses inside a transaction; its statements must be safe to repeat.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+import asyncpg
+
+from mainspring.adapters.postgres.failures import translated
+from mainspring.adapters.postgres.pool import connect
+from mainspring.domain.errors import MigrationDrift, MigrationNeeded, UnsupportedServer
+
+SERVER_MIN: Final = 15
+_FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
+_NO_TRANSACTION: Final = "-- no-transaction"
+_LOCK: Final = 0x6D61696E  # "main": the number by which migrating processes know each other.
+_RECORDS: Final = """
+CREATE SCHEMA IF NOT EXISTS mainspring;
+CREATE TABLE IF NOT EXISTS mainspring.schema_migrations (
+    number integer PRIMARY KEY,
+    name text NOT NULL,
+    digest text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+"""
+
+
+class Migration(NamedTuple):
+    """One numbered file."""
+
+    number: int
+    name: str
+    sql: str
+
+    @property
+    def digest(self) -> str:
+        """The digest of its text, by which a changed file is recognised."""
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether it runs as a whole or not at all."""
+        return not self.sql.startswith(_NO_TRANSACTION)
+
+
+def migrations(package: str = "mainspring.adapters.postgres") -> tuple[Migration, ...]:
+    """Return the migrations of this version in their order."""
+    found = []
+    for file in (files(package) / "migrations").iterdir():
+        match = _FILE.fullmatch(file.name)
+        if match is not None:
+            found.append(Migration(int(match[1]), match[2], file.read_text(encoding="utf-8")))
+    return tuple(sorted(found))
+
+
+async def migrate(dsn: str, known: Sequence[Migration] | None = None) -> list[Migration]:
+    """Bring the database to this version and return what was done; nothing if it is there.
+
+    Raises `UnsupportedServer`, `MigrationDrift` or `StoreUnavailable`.
+    """
+    known = migrations() if known is None else known
+    connection = await _connected(dsn)
+    try:
+        done = []
+        for migration in known:
+            if await _apply(connection, migration, known):
+                done.append(migration)
+        await _applied(connection, known)
+        return done
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise translated(error, wrote=True) from error
+    finally:
+        await connection.close()
+
+
+async def plan(dsn: str, known: Sequence[Migration] | None = None) -> list[Migration]:
+    """Return what `migrate` would do, without doing it."""
+    known = migrations() if known is None else known
+    connection = await _connected(dsn)
+    try:
+        applied = await _applied(connection, known)
+        return [migration for migration in known if migration.number not in applied]
+    finally:
+        await connection.close()
+
+
+async def check(
+    dsn: str, known: Sequence[Migration] | None = None, *, session: bool = True
+) -> None:
+    """Return if the database is as this version needs it.
+
+    Raises `MigrationNeeded` when it is older or empty, `MigrationDrift` when it is newer or other.
+    ``session`` False sends no session settings, as a pooler wants it.
+    """
+    known = migrations() if known is None else known
+    connection = await _connected(dsn, session=session)
+    try:
+        applied = await _applied(connection, known)
+    finally:
+        await connection.close()
+    missing = [migration for migration in known if migration.number not in applied]
+    if missing:
+        state = "has no Mainspring schema" if not applied else "has an older schema"
+        raise MigrationNeeded(
+            f"the database {state} ({len(missing)} migrations to do); run `mainspring migrate`"
+        )
+
+
+async def _connected(dsn: str, *, session: bool = True) -> asyncpg.Connection:
+    """Connect without bounds on how long a statement takes: a migration may be long."""
+    unbounded = {"statement_timeout": "0"} if session else {}
+    connection = await connect(dsn, session=session, **unbounded)
+    version = connection.get_server_version()
+    if version.major < SERVER_MIN:
+        await connection.close()
+        raise UnsupportedServer(
+            f"the database server is PostgreSQL {version.major}; Mainspring needs {SERVER_MIN} or "
+            "newer"
+        )
+    return connection
+
+
+async def _applied(connection: asyncpg.Connection, known: Sequence[Migration]) -> set[int]:
+    """Return the numbers of what was applied, once it is certain that it is the same as ours."""
+    if await connection.fetchval("SELECT to_regclass('mainspring.schema_migrations')") is None:
+        return set()
+    rows = await connection.fetch(
+        "SELECT number, name, digest FROM mainspring.schema_migrations ORDER BY number"
+    )
+    ours = {migration.number: migration for migration in known}
+    for row in rows:
+        migration = ours.get(row["number"])
+        if migration is None:
+            raise MigrationDrift(
+                f"the database has the migration {row['number']:04}_{row['name']}, which this "
+                "version does not know; it belongs to a newer version of Mainspring, so install that"
+            )
+        if migration.digest != row["digest"]:
+            raise MigrationDrift(
+                f"the migration {row['number']:04}_{migration.name} is not the one that was "
+                "applied to the database; install the version that made the database, or restore "
+                "the file"
+            )
+    return {row["number"] for row in rows}
+
+
+async def _apply(
+    connection: asyncpg.Connection, migration: Migration, known: Sequence[Migration]
+) -> bool:
+    if not migration.in_transaction:
+        return await _apply_by_statement(connection, migration, known)
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+        await connection.execute(_RECORDS)
+        if migration.number in await _applied(connection, known):
+            return False
+        await connection.execute(migration.sql)
+        await _record(connection, migration)
+    return True
+
+
+async def _apply_by_statement(
+    connection: asyncpg.Connection, migration: Migration, known: Sequence[Migration]
+) -> bool:
+    # The session's lock: there is no transaction to hold one. Polled rather than waited for,
+    # because a waiting statement has a snapshot, and building an index concurrently waits for all
+    # of those.
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
+        await connection.execute("SELECT pg_sleep(0.05)")
+    try:
+        await connection.execute(_RECORDS)
+        if migration.number in await _applied(connection, known):
+            return False
+        for statement in _statements(migration.sql):
+            await connection.execute(statement)
+        await _record(connection, migration)
+    finally:
+        await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
+    return True
+
+
+async def _record(connection: asyncpg.Connection, migration: Migration) -> None:
+    await connection.execute(
+        "INSERT INTO mainspring.schema_migrations (number, name, digest) VALUES ($1, $2, $3)",
+        migration.number,
+        migration.name,
+        migration.digest,
+    )
+
+
+def _statements(sql: str) -> list[str]:
+    """Split a file at the semicolons that end a line; such files hold no function bodies."""
+    bare = "\n".join(line for line in sql.splitlines() if not line.lstrip().startswith("--"))
+    return [part.strip() for part in re.split(r";[ \t]*(?:\n|$)", bare) if part.strip()]

@@ -1,0 +1,187 @@
+"""Connections to PostgreSQL, with bounds on everything that can take time.
+
+Nothing here relies on the state of a session, so a pooler in transaction mode may stand between.
+Whoever asks gets an answer within `DEADLINE_SECONDS`: waiting for a connection, the statement and
+its repetition after a deadlock all count. A connection that did not answer is thrown away.
+"""
+
+import asyncio
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from mainspring.adapters.postgres.failures import RETRIED_CODES, sqlstates, translated
+from mainspring.adapters.postgres.queries import Query
+from mainspring.domain.errors import StoreUnavailable
+
+CONNECT_SECONDS: Final = 3.0
+STATEMENT_SECONDS: Final = 4.0
+DEADLINE_SECONDS: Final = 4.5
+_REPEATS: Final = 5
+_PAUSE_SECONDS: Final = 0.01
+_IDLE_SECONDS: Final = 60.0
+
+_SESSION: Final = {
+    "application_name": "mainspring",
+    "timezone": "UTC",
+    "default_transaction_isolation": "read committed",
+    "statement_timeout": f"{STATEMENT_SECONDS * 1000:.0f}",
+    "idle_in_transaction_session_timeout": "10000",
+    # A statement that was planned while a table was empty is not planned again when it fills, so
+    # plans that would read a whole table are never an option.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "jit": "off",
+}
+
+Record = asyncpg.Record
+
+
+class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to connect.
+
+    ``pooled`` says that PgBouncer or the like stands between in transaction mode: then nothing is
+    prepared, no session settings are sent, and every statement has a transaction of its own.
+    ``size`` is the greatest number of connections for all but leases, which have ``lease_size``.
+    """
+
+    dsn: str
+    direct_dsn: str | None = None
+    pooled: bool = False
+    size: int = 8
+    lease_size: int = 2
+
+    @property
+    def listen_dsn(self) -> str | None:
+        """Where LISTEN works, if anywhere."""
+        return self.direct_dsn or (None if self.pooled else self.dsn)
+
+
+class _Connection(asyncpg.Connection):
+    def get_reset_query(self) -> str:
+        """Say that there is nothing to undo: no statement of ours leaves anything in a session."""
+        return ""
+
+
+async def connect(dsn: str, *, session: bool = True, **settings: str) -> asyncpg.Connection:
+    """Open one connection outside of any pool, or raise the domain's error for why not."""
+    try:
+        return await asyncpg.connect(
+            dsn,
+            timeout=CONNECT_SECONDS,
+            statement_cache_size=0,
+            server_settings={**(_SESSION if session else {}), **settings} or None,
+        )
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise translated(error, wrote=False) from error
+
+
+class Pool:
+    """A pool that is filled on demand. Opening it connects to nothing."""
+
+    def __init__(self, options: PoolOptions, size: int) -> None:
+        self._options = options
+        self._size = size
+        self._pool: asyncpg.Pool | None = None
+        self._opening = asyncio.Lock()
+        self._closed = False
+
+    async def fetch(self, query: Query, *arguments: Any) -> list[Record]:
+        """Run one statement in a transaction of its own and return its rows.
+
+        Deadlocks and serialisation failures are repeated a few times; they reach nobody unless
+        the server never settles. Raises the errors of `domain.errors`.
+        """
+        sent = _Sent()
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                return await self._settled(query, arguments, sent)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+            raise translated(error, wrote=sent.sent and query.writes) from error
+
+    async def close(self) -> None:
+        """Close all connections; those that do not answer are cut. Safe to call twice."""
+        self._closed = True
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        try:
+            await asyncio.wait_for(pool.close(), CONNECT_SECONDS)
+        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+            pool.terminate()
+
+    async def _settled(
+        self, query: Query, arguments: tuple[Any, ...], sent: "_Sent"
+    ) -> list[Record]:
+        for repeat in range(1, _REPEATS + 1):
+            try:
+                return await self._fetch(query, arguments, sent)
+            except asyncpg.PostgresError as error:
+                if repeat == _REPEATS or RETRIED_CODES.isdisjoint(sqlstates(error)):
+                    raise
+                await asyncio.sleep(_PAUSE_SECONDS * repeat)
+        raise AssertionError
+
+    async def _fetch(self, query: Query, arguments: tuple[Any, ...], sent: "_Sent") -> list[Record]:
+        pool = await self._opened()
+        connection = await pool.acquire(timeout=CONNECT_SECONDS)
+        sent.sent = True
+        try:
+            if self._options.pooled:
+                # Without a transaction the pooler could hand the parts of one statement to
+                # different servers.
+                async with connection.transaction():
+                    return await connection.fetch(query.sql, *arguments)
+            return await connection.fetch(query.sql, *arguments)
+        except asyncpg.PostgresError:
+            raise
+        except BaseException:
+            # Interrupted, or broken: nobody knows in which state. Asking the server would take
+            # as long again as it took not to answer.
+            connection.terminate()
+            raise
+        finally:
+            await pool.release(connection)
+
+    async def _opened(self) -> asyncpg.Pool:
+        if self._pool is not None:
+            return self._pool
+        async with self._opening:
+            if self._closed:
+                raise StoreUnavailable("the store is closed; open a new one")
+            if self._pool is None:
+                self._pool = await asyncpg.create_pool(
+                    self._options.dsn,
+                    min_size=0,
+                    max_size=self._size,
+                    connection_class=_Connection,
+                    timeout=CONNECT_SECONDS,
+                    max_inactive_connection_lifetime=_IDLE_SECONDS,
+                    statement_cache_size=0 if self._options.pooled else 200,
+                    max_cached_statement_lifetime=0,
+                    server_settings=None if self._options.pooled else _SESSION,
+                )
+            return self._pool
+
+
+class _Sent:
+    """Whether a statement may have reached the server."""
+
+    sent = False
+
+
+class Connections:
+    """The pools of one store. Leases have connections of their own, so that whoever uses up the
+    others cannot rob a worker of its tasks.
+    """
+
+    def __init__(self, options: PoolOptions) -> None:
+        self.options = options
+        self.main = Pool(options, options.size)
+        self.leases = Pool(options, options.lease_size)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self.main.close()
+        await self.leases.close()

@@ -1,0 +1,46 @@
+-- name: replay
+-- Back among the live tasks, due now, with attempts counted from zero and a token that nobody
+-- holds. Rows that somebody else is replaying or discarding are left to them.
+-- $1 now or NULL, $2 ids or NULL, $3 task type or NULL, $4 limit, $5 payload or NULL.
+-- transition: replay
+WITH chosen AS MATERIALIZED (
+    SELECT d.id FROM mainspring.dead_letters d
+    WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
+        AND ($3::text IS NULL OR d.task_type = $3)
+    ORDER BY d.id
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = c.id
+    RETURNING d.*
+)
+INSERT INTO mainspring.tasks (
+    id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
+    crash_count, max_retries, priority, status, queue, task_type, key, backoff_kind, backoff,
+    payload, progress, attempts)
+SELECT
+    id, coalesce($1::timestamptz, clock_timestamp()), created_at, started_at, fencing_token + 1,
+    timeout_seconds, 0, 0, max_retries, priority, 'pending', queue, task_type, key, backoff_kind,
+    backoff, coalesce($5::text::json, payload), progress, attempts
+FROM gone
+RETURNING id;
+
+-- name: discard
+-- Given up, with a reason: to the history.
+-- $1 now or NULL, $2 ids or NULL, $3 task type or NULL, $4 limit, $5 reason.
+-- transition: discard
+WITH chosen AS MATERIALIZED (
+    SELECT d.id FROM mainspring.dead_letters d
+    WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
+        AND ($3::text IS NULL OR d.task_type = $3)
+    ORDER BY d.id
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+), gone AS (
+    DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = c.id
+    RETURNING d.*
+)
+INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
+SELECT {{moved}}, attempts, 'discarded', coalesce($1::timestamptz, clock_timestamp()), $5::text
+FROM gone
+RETURNING id;

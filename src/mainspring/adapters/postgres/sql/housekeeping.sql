@@ -1,0 +1,29 @@
+-- name: prepare_history
+-- Months are made ahead, while they are empty: then it takes no time and blocks nobody.
+SELECT made FROM mainspring.prepare_history_v1($1, $2) AS made;
+
+-- name: drop_history
+-- Whole months, in which nothing finished since.
+SELECT dropped FROM mainspring.drop_history_v1(
+    coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)) AS dropped;
+
+-- name: drop_strays
+-- Rows that lie in no month go one by one.
+DELETE FROM mainspring.task_history_default
+WHERE id IN (
+    SELECT h.id FROM mainspring.task_history_default h
+    WHERE h.completed_at < coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)
+    LIMIT $3)
+RETURNING id;
+
+-- name: forget_keys
+-- A key protects its task for as long as that is live, however old it is.
+DELETE FROM mainspring.idempotency
+WHERE key IN (
+    SELECT i.key FROM mainspring.idempotency i
+    WHERE i.created_at < coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)
+        AND NOT EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = i.task_id)
+    ORDER BY i.created_at
+    LIMIT $3
+    FOR UPDATE SKIP LOCKED)
+RETURNING key;

@@ -1,0 +1,76 @@
+-- name: heartbeat
+-- Ownership is the token alone: a lease that ran out but was not rescued yet is still its holder's.
+-- $1 now or NULL, $2 ids, $3 tokens, $4 lease seconds.
+UPDATE mainspring.tasks t
+SET lease_expires_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $4)
+FROM unnest($2::uuid[], $3::bigint[]) AS held (id, token)
+WHERE t.id = held.id AND t.status = 'running' AND t.fencing_token = held.token
+RETURNING t.id, t.fencing_token, t.cancel_requested_at IS NOT NULL AS cancel_requested;
+
+-- name: watch
+-- The same question without a write, for asking every second.
+-- $1 ids, $2 tokens.
+SELECT t.id, t.fencing_token, t.cancel_requested_at IS NOT NULL AS cancel_requested
+FROM unnest($1::uuid[], $2::bigint[]) AS held (id, token)
+JOIN mainspring.tasks t ON t.id = held.id
+WHERE t.status = 'running' AND t.fencing_token = held.token;
+
+-- name: progress
+-- No index holds the column, so the new version stays on its page.
+-- $1 id, $2 token, $3 progress.
+UPDATE mainspring.tasks t SET progress = $3::text::json
+WHERE t.id = $1 AND t.status = 'running' AND t.fencing_token = $2
+RETURNING t.id;
+
+-- name: rescue
+-- Takes back what nobody renewed. A raised token makes whatever the old holder still sends stale.
+-- Rows that their holder is just settling are locked and are left to it.
+-- $1 now or NULL, $2 attempts kept, $3 limit, $4 kind of the failed attempt.
+-- transition: rescue
+-- transition: rescue_exhausted
+-- transition: rescue_cancelled
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), expired AS MATERIALIZED (
+    SELECT t.id, $4::text AS kind, '' AS traceback,
+        format('LeaseExpired: worker %s stopped renewing its lease', t.worker_id) AS error,
+        CASE
+            WHEN t.cancel_requested_at IS NOT NULL THEN 'cancelled'
+            WHEN t.attempt_count > t.max_retries THEN 'failed'
+            ELSE 'pending'
+        END AS target
+    FROM mainspring.tasks t
+    WHERE t.status = 'running' AND t.lease_expires_at <= (SELECT now FROM clock)
+    ORDER BY t.lease_expires_at
+    LIMIT $3
+    FOR UPDATE SKIP LOCKED
+), changed AS MATERIALIZED (
+    SELECT o.id, o.target, clock.now, {{attempts_after}} AS attempts
+    FROM clock
+    CROSS JOIN expired o
+    JOIN mainspring.tasks t ON t.id = o.id
+    {{entry}}
+), again AS (
+    UPDATE mainspring.tasks t SET
+        status = 'pending', fencing_token = t.fencing_token + 1, worker_id = NULL,
+        lease_expires_at = NULL, crash_count = t.crash_count + 1, attempts = c.attempts
+    FROM changed c
+    WHERE t.id = c.id AND c.target = 'pending'
+    RETURNING t.id, c.target
+), gone AS (
+    DELETE FROM mainspring.tasks t USING changed c
+    WHERE t.id = c.id AND c.target <> 'pending'
+    RETURNING t.id, t.scheduled_at, t.created_at, t.started_at,
+        t.fencing_token + 1 AS fencing_token, t.timeout_seconds, t.attempt_count,
+        t.crash_count + 1 AS crash_count, t.max_retries, t.priority, t.queue, t.task_type,
+        t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress, c.attempts,
+        c.target, c.now, t.cancel_reason
+), buried AS (
+    INSERT INTO mainspring.dead_letters ({{moved}}, attempts, completed_at)
+    SELECT {{moved}}, attempts, now FROM gone WHERE target = 'failed'
+), ended AS (
+    INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
+    SELECT {{moved}}, attempts, 'cancelled', now, cancel_reason FROM gone
+    WHERE target = 'cancelled'
+)
+SELECT id, target FROM again UNION ALL SELECT id, target FROM gone;

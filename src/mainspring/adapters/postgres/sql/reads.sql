@@ -1,0 +1,185 @@
+-- fragment: live_columns
+-- A live task in the columns that every read returns.
+t.id, t.task_type, t.payload, t.queue, t.priority, t.status,
+t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now AS ready,
+t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
+t.started_at, NULL::timestamptz AS completed_at, t.worker_id, t.lease_expires_at, t.fencing_token,
+t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason AS reason,
+NULL::json AS result, t.progress, t.key, t.attempts
+
+-- fragment: dead_columns
+-- A dead letter in the same columns.
+t.id, t.task_type, t.payload, t.queue, t.priority, 'failed' AS status, false AS ready,
+t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
+t.started_at, t.completed_at, t.worker_id, NULL::timestamptz AS lease_expires_at, t.fencing_token,
+false AS cancel_requested, NULL::text AS reason, NULL::json AS result, t.progress, t.key,
+t.attempts
+
+-- fragment: history_columns
+-- A finished task in the same columns.
+t.id, t.task_type, t.payload, t.queue, t.priority, t.status, false AS ready,
+t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
+t.started_at, t.completed_at, t.worker_id, NULL::timestamptz AS lease_expires_at, t.fencing_token,
+false AS cancel_requested, t.reason, t.result, t.progress, t.key, t.attempts
+
+-- name: get
+-- One statement sees one moment, in which a task is in exactly one of the tables.
+-- $1 now or NULL, $2 id.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
+SELECT {{live_columns}} FROM clock, mainspring.tasks t WHERE t.id = $2
+UNION ALL
+SELECT {{dead_columns}} FROM mainspring.dead_letters t WHERE t.id = $2
+UNION ALL
+SELECT {{history_columns}} FROM mainspring.task_history t WHERE t.id = $2;
+
+-- name: statuses
+-- The lateral joins keep it to one probe of each index for each id.
+-- $1 ids.
+SELECT wanted.id, found.status
+FROM unnest($1::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT t.status FROM mainspring.tasks t WHERE t.id = wanted.id
+    UNION ALL
+    SELECT 'failed' FROM mainspring.dead_letters t WHERE t.id = wanted.id
+    UNION ALL
+    SELECT t.status FROM mainspring.task_history t WHERE t.id = wanted.id
+) found;
+
+-- fragment: wanted
+-- The filters that hold for every table.
+t.id < $2 AND t.id >= $3
+AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text IS NULL OR t.queue = $6)
+AND ($7::timestamptz IS NULL OR t.created_at >= $7)
+AND ($8::timestamptz IS NULL OR t.created_at < $8)
+
+-- name: scan_floor
+-- How far down a page may look: as far as so many rows of each table reach. Without it a rare
+-- filter would read a whole table for one page.
+-- $1 highest id (excluded), $2 lowest, $3 how many rows.
+SELECT id FROM (
+    (SELECT t.id FROM mainspring.tasks t
+        WHERE t.id < $1 AND t.id >= $2 ORDER BY t.id DESC OFFSET $3 LIMIT 1)
+    UNION ALL
+    (SELECT t.id FROM mainspring.dead_letters t
+        WHERE t.id < $1 AND t.id >= $2 ORDER BY t.id DESC OFFSET $3 LIMIT 1)
+    UNION ALL
+    (SELECT t.id FROM mainspring.task_history t
+        WHERE t.id < $1 AND t.id >= $2 ORDER BY t.id DESC OFFSET $3 LIMIT 1)
+) reached
+ORDER BY id DESC
+LIMIT 1;
+
+-- name: page
+-- The newest of each table that passes the filters, merged. Bounds on the id keep every branch to
+-- a part of its primary key.
+-- $1 now or NULL, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queue, $7 since,
+-- $8 until, $9 status, $10 ready.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
+SELECT * FROM (
+    (SELECT {{live_columns}} FROM clock, mainspring.tasks t
+        WHERE {{wanted}} AND ($9::text IS NULL OR t.status = $9)
+            AND ($10::boolean IS NULL OR $10 = (
+                t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now))
+        ORDER BY t.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT {{dead_columns}} FROM mainspring.dead_letters t
+        WHERE {{wanted}} AND coalesce($9, 'failed') = 'failed' AND NOT coalesce($10, false)
+        ORDER BY t.id DESC LIMIT $4)
+    UNION ALL
+    (SELECT {{history_columns}} FROM mainspring.task_history t
+        WHERE {{wanted}} AND ($9::text IS NULL OR t.status = $9) AND NOT coalesce($10, false)
+        ORDER BY t.id DESC LIMIT $4)
+) found
+ORDER BY id DESC
+LIMIT $4;
+
+-- name: page_finished
+-- Finished tasks of one type and one status, by the index that was made for it: no bound on how
+-- far down it looks is needed.
+-- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queue, $7 since,
+-- $8 until, $9 status.
+SELECT {{history_columns}} FROM mainspring.task_history t
+WHERE t.task_type = $5 AND t.status = $9 AND t.id < $2 AND t.id >= $3
+    AND ($6::text IS NULL OR t.queue = $6)
+    AND ($7::timestamptz IS NULL OR t.created_at >= $7)
+    AND ($8::timestamptz IS NULL OR t.created_at < $8)
+    AND $1::timestamptz IS NOT DISTINCT FROM $1
+ORDER BY t.id DESC
+LIMIT $4;
+
+-- name: page_running
+-- What runs is few among what waits, so it is found by the index of leases and sorted.
+-- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queue, $7 since,
+-- $8 until.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), running AS MATERIALIZED (
+    SELECT t.* FROM mainspring.tasks t
+    WHERE t.status = 'running' AND t.lease_expires_at > '-infinity'
+)
+SELECT {{live_columns}} FROM clock, running t
+WHERE {{wanted}}
+ORDER BY t.id DESC
+LIMIT $4;
+
+-- name: dead_letter_count
+-- Counted up to a bound: nobody needs to know it more exactly.
+-- $1 bound.
+SELECT count(*)::integer AS count
+FROM (SELECT FROM mainspring.dead_letters d LIMIT $1) counted;
+
+-- name: queues
+-- Each count stops at its bound, and reads the index alone.
+-- $1 now or NULL, $2 bound.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), running AS MATERIALIZED (
+    SELECT t.queue, count(*)::integer AS count FROM mainspring.tasks t
+    WHERE t.status = 'running' AND t.lease_expires_at > '-infinity'
+    GROUP BY t.queue
+)
+SELECT q.name AS queue, q.paused, ready.count AS ready, scheduled.count AS scheduled,
+    coalesce(r.count, 0) AS running,
+    extract(epoch FROM clock.now - oldest.scheduled_at)::float8 AS oldest_ready_seconds
+FROM clock
+CROSS JOIN mainspring.queues q
+LEFT JOIN running r ON r.queue = q.name
+CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS count FROM (
+        SELECT FROM generate_series(0, 10) AS p (priority)
+        CROSS JOIN LATERAL (
+            SELECT FROM mainspring.tasks t
+            WHERE t.queue = q.name AND t.priority = p.priority
+                AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now
+            LIMIT $2
+        ) one
+        LIMIT $2
+    ) counted
+) ready
+CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS count FROM (
+        SELECT FROM generate_series(0, 10) AS p (priority)
+        CROSS JOIN LATERAL (
+            SELECT FROM mainspring.tasks t
+            WHERE t.queue = q.name AND t.priority = p.priority
+                AND t.status IN ('pending', 'retrying') AND t.scheduled_at > clock.now
+            LIMIT $2
+        ) one
+        LIMIT $2
+    ) counted
+) scheduled
+LEFT JOIN LATERAL (
+    SELECT min(head.scheduled_at) AS scheduled_at
+    FROM generate_series(0, 10) AS p (priority)
+    CROSS JOIN LATERAL (
+        SELECT t.scheduled_at FROM mainspring.tasks t
+        WHERE t.queue = q.name AND t.priority = p.priority
+            AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now
+        ORDER BY t.scheduled_at, t.id LIMIT 1
+    ) head
+) oldest ON true
+ORDER BY q.name;

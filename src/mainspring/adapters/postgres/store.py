@@ -1,0 +1,78 @@
+"""The task store in PostgreSQL, put together from its parts."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+from mainspring.adapters.postgres.control import Controlling
+from mainspring.adapters.postgres.dead_letters import DeadLettering
+from mainspring.adapters.postgres.housekeeping import Housekeeping
+from mainspring.adapters.postgres.leases import Leasing
+from mainspring.adapters.postgres.migrate import check
+from mainspring.adapters.postgres.pool import Connections, PoolOptions
+from mainspring.adapters.postgres.settle import Settling
+from mainspring.adapters.postgres.submit import Submitting
+from mainspring.adapters.postgres.wakeups import HintSender, PostgresWakeups
+from mainspring.adapters.postgres.workers import Registering
+from mainspring.domain.priority import LIMIT_SECONDS
+from mainspring.ports.hooks import Hooks, NoHooks
+from mainspring.ports.store import Wakeups
+
+
+class PostgresStore(
+    Submitting, Settling, Leasing, Controlling, DeadLettering, Registering, Housekeeping
+):
+    """`ports.store.Store` on PostgreSQL. Nothing is connected before the first use.
+
+    ``limit_seconds`` is the longest a task waits in one level before it moves up. ``now`` replaces
+    the server's clock in tests; None means the server's.
+    """
+
+    def __init__(
+        self,
+        options: PoolOptions,
+        *,
+        hooks: Hooks | None = None,
+        limit_seconds: float = LIMIT_SECONDS,
+        now: Callable[[], datetime | None] | None = None,
+    ) -> None:
+        connections = Connections(options)
+        self._sender = HintSender(connections)
+        super().__init__(
+            connections,
+            self._sender,
+            NoHooks() if hooks is None else hooks,
+            _server_clock if now is None else now,
+            limit_seconds,
+        )
+
+    def wakeups(self) -> Wakeups:
+        """Return a new listener for hints."""
+        return PostgresWakeups(self._connections.options.listen_dsn)
+
+    def announce(self) -> None:
+        """Tell waiting workers that tasks are due."""
+        self._sender.ready()
+
+    async def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        await self._sender.close()
+        await self._connections.close()
+
+
+async def open_store(
+    options: PoolOptions,
+    *,
+    hooks: Hooks | None = None,
+    limit_seconds: float = LIMIT_SECONDS,
+    now: Callable[[], datetime | None] | None = None,
+) -> PostgresStore:
+    """Open the store after a look at the server's version and the schema.
+
+    Raises `UnsupportedServer`, `MigrationNeeded`, `MigrationDrift` or `StoreUnavailable`.
+    """
+    await check(options.direct_dsn or options.dsn, session=not options.pooled)
+    return PostgresStore(options, hooks=hooks, limit_seconds=limit_seconds, now=now)
+
+
+def _server_clock() -> datetime | None:
+    return None

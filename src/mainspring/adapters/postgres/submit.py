@@ -1,0 +1,90 @@
+"""Submitting tasks."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from mainspring.adapters.postgres.part import StorePart
+from mainspring.adapters.postgres.queries import QUERIES
+from mainspring.adapters.postgres.rows import backoff_columns
+from mainspring.domain.priority import DEFAULT
+from mainspring.domain.task import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+    NewTask,
+    Submission,
+)
+from mainspring.ports.hooks import HookPoint
+
+T = TypeVar("T")
+
+_SUBMIT: Final = QUERIES["submit"]
+_SOON_SECONDS: Final = 1.0
+"""Whoever waits looks by itself for what is due later than this."""
+
+
+class Submitting(StorePart):
+    """`TaskStore.submit`."""
+
+    async def submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
+        """Store tasks durably and answer for each in order."""
+        if not tasks:
+            return []
+        rows = await self._main.fetch(_SUBMIT, *batch_columns(tasks), self._now())
+        await self._hooks.reach(HookPoint.SUBMIT_AFTER_COMMIT)
+        if any(self._due_soon(task) for task in tasks):
+            self._announcer.ready()
+        return submissions(tasks, rows)
+
+    def _due_soon(self, task: NewTask) -> bool:
+        # A time that is given as such is compared by the server only: to announce it needlessly
+        # costs a hint.
+        return task.scheduled_at is not None or task.delay_seconds <= _SOON_SECONDS
+
+
+def submissions(tasks: Sequence[NewTask], exceptions: Iterable[Any]) -> list[Submission]:
+    """Return the answers for a batch, given what did not become a new task."""
+    answers = [Submission(task.id) for task in tasks]
+    for place, task_id, conflict in exceptions:
+        answers[place - 1] = Submission(task_id, is_new=False, conflict=conflict)
+    return answers
+
+
+def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
+    """Return a batch as the arguments of `submit_batch_v1`, but for the time.
+
+    A column in which every task has the default is None, which costs nothing to send.
+    """
+    backoffs = _column(tasks, lambda task: backoff_columns(task.backoff), None)
+    kinds, bases, multipliers, maxima = _unzipped(backoffs)
+    return (
+        [task.id for task in tasks],
+        [task.task_type for task in tasks],
+        [task.payload for task in tasks],
+        _column(tasks, lambda task: task.queue, DEFAULT_QUEUE),
+        _column(tasks, lambda task: task.priority, DEFAULT),
+        _column(tasks, lambda task: task.scheduled_at, None),
+        _column(tasks, lambda task: task.delay_seconds, 0.0),
+        _column(tasks, lambda task: task.timeout_seconds, DEFAULT_TIMEOUT_SECONDS),
+        _column(tasks, lambda task: task.max_retries, DEFAULT_MAX_RETRIES),
+        kinds,
+        bases,
+        multipliers,
+        maxima,
+        _column(tasks, lambda task: task.key, None),
+        _column(tasks, lambda task: task.fingerprint, None),
+    )
+
+
+def _column(tasks: Sequence[NewTask], get: Callable[[NewTask], T], default: T) -> list[T] | None:
+    values = [get(task) for task in tasks]
+    return None if all(value == default for value in values) else values
+
+
+def _unzipped(
+    backoffs: Sequence[tuple[str, float, float, float] | None] | None,
+) -> tuple[list[Any] | None, ...]:
+    if backoffs is None:
+        return None, None, None, None
+    empty = (None, None, None, None)
+    return tuple(list(values) for values in zip(*(row or empty for row in backoffs), strict=True))
