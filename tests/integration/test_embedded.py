@@ -51,8 +51,9 @@ server.stop_blocking()
 
 
 @pytest.fixture
-def data_dir(tmp_path: Path) -> Path:
-    return tmp_path / "data"
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    # Short, so that its socket's path is, too, wherever the checkout is.
+    return tmp_path_factory.mktemp("d") / "data"
 
 
 @pytest.fixture
@@ -309,9 +310,14 @@ async def test_tcp_asks_for_the_password(data_dir: Path) -> None:
 async def test_a_path_too_long_for_a_socket_is_served_by_tcp(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path / ("long" * 30), bin_dir=bin_dir_of(18))
     await server.start()
+    first = server.dsn
+    assert "@127.0.0.1:" in first
+    assert await ask(first, "SELECT 1") == 1
+    await server.stop()
+    # The port is kept for the next start.
+    await server.start()
     try:
-        assert "@127.0.0.1:" in server.dsn
-        assert await ask(server.dsn, "SELECT 1") == 1
+        assert server.dsn == first
     finally:
         await server.stop()
 
@@ -380,17 +386,21 @@ async def test_as_root_the_server_is_another_user_and_no_mode_is_changed(tmp_pat
         await server.stop()
 
 
-@pytest.fixture
-def private_bin_dir(tmp_path: Path) -> Path:
-    """The binaries below a home that nobody else can enter."""
+def copy_binaries(home: Path) -> Path:
     install = bin_dir_of(18).parent
     package = install.parent
-    home = tmp_path / "private"
-    home.mkdir(mode=0o700)
     shutil.copytree(install, home / package.name / install.name, symlinks=True)
     libraries = package.with_name(f"{package.name}.libs")
     shutil.copytree(libraries, home / libraries.name)
     return home / package.name / install.name / "bin"
+
+
+@pytest.fixture
+def private_bin_dir(tmp_path: Path) -> Path:
+    """The binaries below a home that nobody else can enter."""
+    home = tmp_path / "private"
+    home.mkdir(mode=0o700)
+    return copy_binaries(home)
 
 
 @as_root
@@ -417,13 +427,14 @@ async def test_as_root_binaries_in_a_private_home_are_reached_and_the_copy_vanis
 
 @as_root
 @pytest.mark.fault
-async def test_a_normal_user_runs_it_as_itself(tmp_path: Path) -> None:
+async def test_a_normal_user_runs_it_as_itself() -> None:
     daemon = 1
     place = Path("/var/tmp") / f"mainspring-test-{os.getpid()}-{threading.get_ident()}"
+    # Not below pytest's directory, which only root can enter; nor can the checkout be relied on.
     place.mkdir(mode=0o700)
     os.chown(place, daemon, daemon)
     try:
-        owner = Owner(place / "data", uid=daemon)
+        owner = Owner(place / "data", uid=daemon, bin_dir=copy_binaries(place))
         assert owner.server.uids().effective == daemon
         assert await ask(owner.dsn, "SELECT 1") == 1
         owner.process.kill()

@@ -29,6 +29,7 @@ _INITDB_OPTIONS = (
     "--locale=C",
     "--data-checksums",
 )
+_SET_UP_SCRIPT = resources.files(__package__).joinpath("embedded_database.sql").read_text()
 # The line of postmaster.pid that holds the state of the server, counted from 0.
 _STATE_LINE = 7
 _LOG_TAIL_BYTES = 8192
@@ -73,12 +74,11 @@ class Cluster:
         secret = password_file(self.data_dir)
         secret.touch(mode=0o600)
         secret.write_text(password + "\n")
-        script = resources.files(__package__).joinpath("embedded_database.sql").read_text()
         self._run(
             fresh,
             inherited,
             lambda path: ["postgres", "--single", "-D", path, "template1"],
-            statements=script.replace("{password}", password),
+            statements=_SET_UP_SCRIPT.replace("{password}", password),
         )
         fresh.rename(self.path)
 
@@ -164,6 +164,11 @@ def log_file(data_dir: Path) -> Path:
 def password_file(data_dir: Path) -> Path:
     """Where the password for TCP lies, readable by its owner alone."""
     return data_dir / "password"
+
+
+def port_file(data_dir: Path) -> Path:
+    """Where the TCP port is remembered, for a server that had to choose one."""
+    return data_dir / "port"
 
 
 def last_words(data_dir: Path) -> str:

@@ -23,6 +23,7 @@ from mainspring.adapters.postgres.cluster import (
     last_words,
     log_file,
     password_file,
+    port_file,
 )
 from mainspring.adapters.postgres.directory_lock import DirectoryLock
 from mainspring.adapters.postgres.parent_death import DeathWatch, follow_parent
@@ -116,8 +117,8 @@ class EmbeddedPostgres:
     def dsn(self) -> str:
         """The URL of the database ``mainspring``, for asyncpg, psycopg, SQLAlchemy and psql.
 
-        Known once the server has started. It is the same at each start, unless the server had to
-        take a free TCP port.
+        Known once the server has started, and the same at each start. Only a free TCP port that
+        someone else has taken since is replaced by another.
         """
         if self._port is None:
             directory = quote(str(cluster_path(self.data_dir)))
@@ -225,10 +226,12 @@ class EmbeddedPostgres:
         path = cluster_path(self.data_dir) / f".s.PGSQL.{_SOCKET_PORT}"
         if self._wanted_port is not None or len(os.fsencode(path)) <= _LONGEST_SOCKET_PATH:
             return self._wanted_port
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            free: int = probe.getsockname()[1]
-            return free
+        # The same port as last time, if it is still free, so that the URL stays good.
+        remembered = port_file(self.data_dir)
+        last = remembered.read_text().strip() if remembered.exists() else ""
+        port = _free_port(int(last) if last.isdigit() else 0) or _free_port(0)
+        remembered.write_text(f"{port}\n")
+        return port
 
     def _launch(self, cluster: Cluster) -> subprocess.Popen[bytes]:
         arm = follow_parent(signal.SIGINT)
@@ -297,6 +300,19 @@ class EmbeddedPostgres:
             self._copy.release()
             self._copy = None
         self._lock.release()
+
+
+def _free_port(wanted: int) -> int | None:
+    """``wanted`` if nothing listens there, or any free port for 0."""
+    with socket.socket() as probe:
+        # A port whose last connections are only just closed is free.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", wanted))
+        except OSError:
+            return None
+        port: int = probe.getsockname()[1]
+        return port
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:
