@@ -117,38 +117,38 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     traceback: str = ""
 
 
-class Completed(msgspec.Struct, frozen=True):
+class Completed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The attempt succeeded. `result` is JSON text, or None for no result."""
 
     result: str | None = None
 
 
-class Retried(msgspec.Struct, frozen=True):
+class Retried(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The attempt failed and the task shall run again after a delay."""
 
     failure: Failure
     delay_seconds: float
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The attempt failed for good: to the dead letters."""
 
     failure: Failure
 
 
-class Cancelled(msgspec.Struct, frozen=True):
+class Cancelled(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The attempt ended because the task was cancelled, from outside or by its handler."""
 
     reason: str | None = None
 
 
-class Released(msgspec.Struct, frozen=True):
+class Released(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The attempt is handed back uncharged, to run again after a delay (0: at once, same age)."""
 
     delay_seconds: float = 0.0
 
 
-class CommittedElsewhere(msgspec.Struct, frozen=True):
+class CommittedElsewhere(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The handler says that it completed the task in a transaction of its own
     (`TaskContext.complete_in`). The worker checks; it is never sent to the store.
     """

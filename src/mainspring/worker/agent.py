@@ -1,0 +1,222 @@
+"""The parent process of a worker: owns the leases and is never in the way of a handler."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from mainspring.core.registry import Registry
+from mainspring.domain.errors import Unavailable
+from mainspring.ports.clock import Chance, Clock
+from mainspring.ports.store import Hint, Store, WorkerState
+from mainspring.worker.attempts import Attempts
+from mainspring.worker.claims import Claimer
+from mainspring.worker.enforcer import Enforcer
+from mainspring.worker.held import WorkerStats
+from mainspring.worker.messages import StopReason
+from mainspring.worker.options import WorkerOptions
+from mainspring.worker.setting import Setting
+from mainspring.worker.waiting import first_of
+
+TICK_SECONDS: Final = 0.2
+BEAT_SECONDS: Final = 5.0
+WAIT_SECONDS_MAX: Final = 2.0
+"""A claimed task that has waited here for so long goes back, for a worker that is less busy."""
+
+_HINT_SECONDS: Final = 60.0
+_RETRY_SECONDS: Final = 1.0
+_PROGRESS_SECONDS: Final = 0.1
+_STOP_SECONDS: Final = 0.3
+"""How long handlers may go on after they were told that the worker ends now."""
+
+_STORE_SECONDS: Final = 3.0
+"""How long a worker that ends waits for the store to take what it hands back."""
+
+
+class Agent:
+    """A worker. `run` works until `drain` is called, and ends when everything is handed back.
+
+    `runner_command` starts a child process that calls `runner_main`; the agent adds ``--fd N``.
+    """
+
+    name = "worker"
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        chance: Chance,
+        *,
+        registry: Registry,
+        worker_id: str,
+        options: WorkerOptions,
+        runner_command: Sequence[str],
+        log: FilteringBoundLogger,
+    ) -> None:
+        self._setting = Setting(store, clock, chance, registry, worker_id, options, log)
+        self._store = store
+        self._clock = clock
+        self._log = log
+        self._attempts = Attempts(self._setting, runner_command)
+        self._fleet = self._attempts.fleet
+        self._claimer = Claimer(self._setting, self._attempts)
+        self._enforcer = Enforcer(options.grace_seconds, log)
+        self._drain_by: float | None = None
+        self._asked = asyncio.Event()
+        self._finished = asyncio.Event()
+
+    @property
+    def stats(self) -> WorkerStats:
+        """What this worker has done so far, and how busy it is."""
+        stats = self._attempts.stats
+        stats.waiting = self._fleet.waiting_count()
+        stats.busy = self._fleet.busy_count()
+        return stats
+
+    async def run(self) -> None:
+        """Work until `drain` is called; cancelling it hands everything back at once."""
+        duties: list[asyncio.Task[None]] = []
+        try:
+            if self._drain_by is None:
+                await self._fleet.open()
+                duties += self._start_duties()
+                await self._until_asked()
+                await self._finish_running()
+        finally:
+            await self._hand_back()
+            for duty in duties:
+                duty.cancel()
+            await asyncio.gather(*duties, return_exceptions=True)
+            self._finished.set()
+
+    async def run_once(self) -> int:
+        """Claim once and start what was claimed; returns how many attempts are held now."""
+        await self._claimer.claim(self._claimer.modes)
+        return len(self._attempts)
+
+    async def drain(self, grace_seconds: float | None = None) -> None:
+        """Stop claiming, let running tasks finish for so long (default: `drain_seconds`), hand
+        the rest back uncharged, and return when `run` has ended. A second call may shorten it.
+        """
+        grace = self._setting.options.drain_seconds if grace_seconds is None else grace_seconds
+        by = self._clock.monotonic() + grace
+        self._drain_by = by if self._drain_by is None else min(by, self._drain_by)
+        self._asked.set()
+        await self._finished.wait()
+
+    def _start_duties(self) -> list["asyncio.Task[None]"]:
+        duties: tuple[Callable[[], Awaitable[None]], ...] = (
+            self._claimer.run,
+            self._listen,
+            self._attempts.keeper.keep,
+            self._attempts.keeper.watch,
+            self._tick,
+            self._store_progress,
+            self._beat,
+        )
+        loop = asyncio.get_running_loop()
+        return [loop.create_task(self._go_on(duty)) for duty in duties]
+
+    async def _go_on(self, duty: Callable[[], Awaitable[None]]) -> None:
+        """Keep a duty going through outages of the store and through faults of our own."""
+        while True:
+            try:
+                await duty()
+            except Unavailable as error:
+                self._log.warning("the task store is away; trying again", error=str(error))
+            except Exception:  # noqa: BLE001 - whatever it is, the other duties go on
+                self._log.exception("a duty of the worker failed and starts again")
+            else:
+                return
+            await self._clock.sleep(_RETRY_SECONDS)
+
+    async def _listen(self) -> None:
+        wakeups = self._store.wakeups()
+        try:
+            while True:
+                hints = await wakeups.wait(_HINT_SECONDS)
+                if Hint.READY in hints:
+                    self._claimer.hint_ready()
+                if Hint.CANCEL in hints:
+                    self._attempts.keeper.hint_cancel()
+        finally:
+            await wakeups.close()
+
+    async def _tick(self) -> None:
+        """The one regular look at everything that has a time limit."""
+        before = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(TICK_SECONDS)
+            now = self._clock.monotonic()
+            self._attempts.pace.measure(max(now - before, TICK_SECONDS))
+            before = now
+            self._attempts.keeper.drop_expired(now)
+            self._enforcer.enforce(self._fleet.runners(), now)
+            self._fleet.look()
+            self._attempts.release_waiting(before=now - WAIT_SECONDS_MAX)
+
+    async def _store_progress(self) -> None:
+        while True:
+            await self._clock.sleep(_PROGRESS_SECONDS)
+            for held in self._attempts.take_progress():
+                progress, held.progress = held.progress, None
+                if progress is not None:
+                    await self._store.progress(held.reference, progress)
+
+    async def _beat(self) -> None:
+        while True:
+            await self._store.beat(self._state())
+            await self._clock.sleep(BEAT_SECONDS)
+
+    def _state(self) -> WorkerState:
+        options = self._setting.options
+        return WorkerState(
+            worker_id=self._setting.worker_id,
+            hostname=socket.gethostname(),
+            pid=os.getpid(),
+            queues=options.queues,
+            lanes=options.lanes,
+            slots=sum(self._fleet.capacity(mode) for mode in self._claimer.modes),
+            busy=self._fleet.busy_count(),
+            draining=self._drain_by is not None,
+        )
+
+    async def _until_asked(self) -> None:
+        await self._asked.wait()
+        self._attempts.is_draining = True
+        self._claimer.stop()
+        self._attempts.release_waiting()
+        with suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(_STORE_SECONDS):
+                await self._store.beat(self._state())
+
+    async def _finish_running(self) -> None:
+        """Wait until nothing runs, but not for longer than was last asked for."""
+        while self._fleet.busy_count() and self._drain_by is not None:
+            left = self._drain_by - self._clock.monotonic()
+            if left <= 0:
+                break
+            self._attempts.room.clear()
+            self._asked.clear()
+            await first_of(left, self._attempts.room, self._asked)
+
+    async def _hand_back(self) -> None:
+        """Stop what still runs, give its tasks back uncharged and end the runners."""
+        self._attempts.is_draining = True
+        self._claimer.stop()
+        self._attempts.release_waiting()
+        self._attempts.stop_running(StopReason.DRAIN)
+        by = self._clock.monotonic() + _STOP_SECONDS
+        while self._fleet.busy_count() and (left := by - self._clock.monotonic()) > 0:
+            self._attempts.room.clear()
+            await first_of(left, self._attempts.room)
+        await self._fleet.close()
+        with suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(_STORE_SECONDS):
+                await self._claimer.idle.wait()
+                await self._attempts.completer.finish()
+                await self._store.leave(self._setting.worker_id)

@@ -1,0 +1,216 @@
+"""Storing how attempts ended, in batches that form by themselves.
+
+One flight takes what has ended so far; what ends meanwhile waits for the next one, or for a second
+one beside it when a full batch has gathered. An ending is sent again while the store is away,
+until its lease is over: after that it would be refused.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from mainspring.domain.errors import OutcomeUnknown, StaleLease, Unavailable
+from mainspring.domain.task import (
+    Cancelled,
+    CommittedElsewhere,
+    Completed,
+    Ending,
+    Failed,
+    Failure,
+    FailureKind,
+    Released,
+    Retried,
+    Settlement,
+)
+from mainspring.worker.execution import failure
+from mainspring.worker.held import Held, Holdings, WorkerStats
+from mainspring.worker.setting import Setting
+
+FLIGHTS_MAX: Final = 2
+PAUSE_SECONDS: Final = 0.05
+PAUSE_SECONDS_MAX: Final = 1.0
+_SHOWN: Final = 5
+
+
+class _Item:
+    """One ending on its way to the store."""
+
+    __slots__ = ("ending", "held", "is_uncertain")
+
+    def __init__(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
+        self.held = held
+        self.ending = ending
+        self.is_uncertain = False
+        """An earlier try of it may have been stored."""
+
+
+class Completer:
+    """Takes endings and stores them; `holdings` loses each lease that is done with."""
+
+    def __init__(self, setting: Setting, holdings: Holdings, stats: WorkerStats) -> None:
+        self._store = setting.store
+        self._clock = setting.clock
+        self._chance = setting.chance
+        self._log = setting.log
+        self._batch_tasks = setting.options.claim_limit
+        self._holdings = holdings
+        self._stats = stats
+        self._waiting: deque[_Item] = deque()
+        self._flights: set[asyncio.Task[None]] = set()
+
+    def add(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
+        """Store how an attempt ended, soon."""
+        held.is_settling = True
+        self._waiting.append(_Item(held, ending))
+        self._take_off()
+
+    async def finish(self) -> None:
+        """Wait until everything has been stored or given up."""
+        while self._flights:
+            await asyncio.wait(tuple(self._flights))
+
+    def _take_off(self) -> None:
+        flights = len(self._flights)
+        if not self._waiting or flights >= FLIGHTS_MAX:
+            return
+        if flights and len(self._waiting) < self._batch_tasks:
+            return
+        flight = asyncio.get_running_loop().create_task(self._fly(), name="mainspring-settle")
+        self._flights.add(flight)
+        flight.add_done_callback(self._landed)
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        self._take_off()
+
+    async def _fly(self) -> None:
+        waiting = self._waiting
+        batch = [waiting.popleft() for _ in range(min(len(waiting), self._batch_tasks))]
+        pause = PAUSE_SECONDS
+        try:
+            while batch:
+                batch = await self._send(batch)
+                if batch:
+                    await self._clock.sleep(pause * (1 + self._chance.random()))
+                    pause = min(pause * 2, PAUSE_SECONDS_MAX)
+                    batch = self._still_owned(batch)
+        finally:
+            for item in batch:
+                self._holdings.pop(item.held.number, None)
+
+    async def _send(self, batch: list[_Item]) -> list[_Item]:
+        """Send a batch and return what should be sent again."""
+        try:
+            await self._store_progress(batch)
+            settling = await self._without_committed(batch)
+            answers = await self._store.settle([_settlement(item) for item in settling])
+        except Unavailable as error:
+            for item in batch:
+                item.is_uncertain = item.is_uncertain or isinstance(error, OutcomeUnknown)
+            return batch
+        except Exception as error:  # noqa: BLE001 - an ending that the store cannot hold
+            return await self._isolate(batch, error)
+        self._settled(settling, answers)
+        return []
+
+    def _settled(self, batch: list[_Item], answers: list[bool]) -> None:
+        stale: list[_Item] = []
+        holdings, stats = self._holdings, self._stats
+        for item, is_accepted in zip(batch, answers, strict=True):
+            holdings.pop(item.held.number, None)
+            if is_accepted:
+                _count(stats, item.ending)
+            elif item.is_uncertain:
+                stats.repeated += 1
+            else:
+                stale.append(item)
+        if stale:
+            stats.stale += len(stale)
+            self._log.warning(
+                "endings refused: the leases had been lost",
+                code=StaleLease.code,
+                count=len(stale),
+                tasks=[str(item.held.lease.id) for item in stale[:_SHOWN]],
+            )
+
+    async def _store_progress(self, batch: list[_Item]) -> None:
+        """What a handler said last is kept with the finished task."""
+        for item in batch:
+            progress, item.held.progress = item.held.progress, None
+            if progress is not None:
+                await self._store.progress(item.held.reference, progress)
+
+    async def _without_committed(self, batch: list[_Item]) -> list[_Item]:
+        """Check the tasks that handlers say they have completed themselves."""
+        claimed = [item for item in batch if isinstance(item.ending, CommittedElsewhere)]
+        if not claimed:
+            return batch
+        renewals = await self._store.watch([item.held.reference for item in claimed])
+        for item, renewal in zip(claimed, renewals, strict=True):
+            if renewal.held:
+                item.ending = self._not_committed(item.held)
+            else:
+                self._holdings.pop(item.held.number, None)
+                self._stats.completed += 1
+        return [item for item in batch if not isinstance(item.ending, CommittedElsewhere)]
+
+    def _not_committed(self, held: Held) -> Retried:
+        message = (
+            "complete_in was called, but its transaction was not committed before the handler "
+            "returned; commit it, or let its error leave the handler"
+        )
+        delay = held.lease.backoff.delay(held.lease.attempt, self._chance.random())
+        return Retried(Failure(kind=FailureKind.ERROR, message=message), delay)
+
+    async def _isolate(self, batch: list[_Item], error: Exception) -> list[_Item]:
+        """One ending that the store refuses must not fail its neighbours: halve until alone."""
+        if len(batch) > 1:
+            middle = len(batch) // 2
+            again = await self._send(batch[:middle])
+            return again + await self._send(batch[middle:])
+        item = batch[0]
+        if isinstance(item.ending, Completed):
+            item.ending = Failed(failure(FailureKind.INVALID_RESULT, error))
+            return await self._send(batch)
+        self._stats.abandoned += 1
+        self._holdings.pop(item.held.number, None)
+        self._log.error(
+            "an ending cannot be stored; the task runs again when its lease is over",
+            task_id=str(item.held.lease.id),
+            exc_info=error,
+        )
+        return []
+
+    def _still_owned(self, batch: list[_Item]) -> list[_Item]:
+        now = self._clock.monotonic()
+        kept = [item for item in batch if item.held.expires_at > now]
+        given_up = len(batch) - len(kept)
+        if given_up:
+            self._stats.abandoned += given_up
+            self._log.warning(
+                "the task store was away for longer than leases last; endings are given up",
+                count=given_up,
+            )
+            for item in batch:
+                if item.held.expires_at <= now:
+                    self._holdings.pop(item.held.number, None)
+        return kept
+
+
+def _settlement(item: _Item) -> Settlement:
+    assert not isinstance(item.ending, CommittedElsewhere)
+    return Settlement(item.held.lease.id, item.held.lease.fencing_token, item.ending)
+
+
+def _count(stats: WorkerStats, ending: Ending | CommittedElsewhere) -> None:
+    kind = type(ending)
+    if kind is Completed:
+        stats.completed += 1
+    elif kind is Retried:
+        stats.retried += 1
+    elif kind is Failed:
+        stats.failed += 1
+    elif kind is Cancelled:
+        stats.cancelled += 1
+    elif kind is Released:
+        stats.released += 1

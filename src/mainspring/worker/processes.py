@@ -1,0 +1,192 @@
+"""Runner processes as the agent sees them: started, spoken to, ended."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from typing import Any, Final, Protocol
+
+from mainspring.core.registry import Mode
+from mainspring.worker.channel import Channel
+from mainspring.worker.held import Held
+from mainspring.worker.messages import Ready, Start, Stop, ToAgent
+from mainspring.worker.steps import PAGE_BYTES, StepPage
+
+TERMINATE_SECONDS: Final = 0.5
+"""Between asking a process group to end and ending it."""
+
+_EXIT_SECONDS: Final = 2.0
+_LOOK_SECONDS: Final = 0.01
+
+
+class RunnerListener(Protocol):
+    """Who is told about a runner."""
+
+    def runner_ready(self, runner: "RunnerProcess") -> None:
+        """The runner takes attempts from now on."""
+        ...
+
+    def runner_said(self, runner: "RunnerProcess", messages: list[ToAgent]) -> None:
+        """The runner sent messages."""
+        ...
+
+    def runner_died(self, runner: "RunnerProcess") -> None:
+        """The process has ended; told once."""
+        ...
+
+
+class RunnerProcess:
+    """One runner: its process, its channel, and the attempts it has."""
+
+    def __init__(
+        self, command: Sequence[str], slots: dict[Mode, int], owner: RunnerListener
+    ) -> None:
+        self.held: dict[int, Held] = {}
+        self.free = dict(slots)
+        self.is_solo = Mode.PROCESS in slots
+        self.is_ready = False
+        self.is_dead = False
+        self.was_killed = False
+        """It ended because the agent wanted it to."""
+
+        self.idle_since = 0.0
+        self.started_at = 0.0
+        self._command = list(command)
+        self._owner = owner
+        self._channel: Channel
+        self._process: subprocess.Popen[bytes]
+        self._page: StepPage
+
+    @property
+    def pid(self) -> int:
+        """Process id; also that of its process group."""
+        return self._process.pid
+
+    @property
+    def status(self) -> str:
+        """How the process ended, in words."""
+        code = self._process.returncode
+        if code is None:
+            return "running"
+        return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
+
+    async def start(self) -> None:
+        """Start the process. It is ready when it has loaded the app."""
+        ours, theirs = socket.socketpair()
+        with theirs, tempfile.TemporaryFile() as shared:
+            shared.truncate(PAGE_BYTES)
+            self._page = StepPage(shared.fileno())
+            # Starting takes a few milliseconds, and only in this thread can the kernel tie the
+            # child to its parent's life.
+            self._process = subprocess.Popen(  # noqa: ASYNC220
+                [*self._command, "--fd", str(theirs.fileno())],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                # A group of its own: the terminal's Ctrl-C is for the agent alone, and a handler's
+                # own child processes end with it.
+                start_new_session=True,
+            )
+            socket.send_fds(ours, [b"page"], [shared.fileno()])
+        ours.setblocking(False)  # noqa: FBT003 - the name of the method says what is meant
+        channel = Channel(ToAgent, self)
+        await asyncio.get_running_loop().create_connection(lambda: channel, sock=ours)
+        self._channel = channel
+
+    def run(self, held: Held, jitter: float, now: float) -> None:
+        """Start an attempt."""
+        held.dispatched_at = now
+        self.held[held.number] = held
+        self.free[held.mode] -= 1
+        self._channel.send(Start(held.number, jitter, held.lease))
+
+    def tell(self, message: Any) -> None:
+        """Send a message."""
+        self._channel.send(message)
+
+    def stop(self, held: Held) -> None:
+        """Tell an attempt to stop, for the reason noted with it."""
+        assert held.stopped_by is not None
+        self._channel.send(Stop(held.number, held.stopped_by))
+
+    def ended(self, number: int) -> Held | None:
+        """Take an attempt that is over out of the books."""
+        held = self.held.pop(number, None)
+        if held is not None:
+            self.free[held.mode] += 1
+        return held
+
+    def current(self) -> int:
+        """Return the number of the attempt that is on the runner's event loop."""
+        return self._page.current()
+
+    def close(self) -> None:
+        """Let the process end; for one that has nothing to do."""
+        self.was_killed = True
+        self.is_ready = False
+        self._channel.close()
+
+    def kill(self) -> None:
+        """End the process and everything its handlers started, at once."""
+        self.was_killed = True
+        self.is_ready = False
+        self._signal(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        """Ask the whole process group to end, and end it a moment later."""
+        if not self.was_killed:
+            self.was_killed = True
+            self.is_ready = False
+            self._signal(signal.SIGTERM)
+            asyncio.get_running_loop().call_later(TERMINATE_SECONDS, self.kill)
+
+    def look(self) -> None:
+        """Notice that the process has ended; a copy of its socket may outlive it in a child."""
+        if self.is_dead or self._process.poll() is None:
+            return
+        self.is_dead = True
+        self.is_ready = False
+        # What handlers started and left behind in the group goes with the runner.
+        self._signal(signal.SIGKILL)
+        self._channel.close()
+        self._page.close()
+        self._owner.runner_died(self)
+
+    async def wait(self) -> None:
+        """Wait until the process has ended, and end it when it takes too long."""
+        try:
+            await asyncio.to_thread(self._process.wait, _EXIT_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            await asyncio.to_thread(self._process.wait)
+        self.look()
+
+    def received(self, messages: list[ToAgent]) -> None:
+        """Called by the channel."""
+        if not self.is_ready and type(messages[0]) is Ready:
+            self.is_ready = not self.was_killed
+            self._owner.runner_ready(self)
+            messages = messages[1:]
+        if messages:
+            self._owner.runner_said(self, messages)
+
+    def disconnected(self) -> None:
+        """Called by the channel: the process is ending, or has closed its side."""
+        self.is_ready = False
+        if not self.is_dead and not self.was_killed:
+            # It cannot be spoken to any more, so whatever is left of it has to go.
+            self._signal(signal.SIGKILL)
+        self._bury()
+
+    def _bury(self) -> None:
+        self.look()
+        if not self.is_dead:
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._bury)
+
+    def _signal(self, sign: signal.Signals) -> None:
+        try:
+            os.killpg(self._process.pid, sign)
+        except (ProcessLookupError, PermissionError):
+            return

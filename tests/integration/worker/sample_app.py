@@ -1,0 +1,217 @@
+"""The app of these tests: handlers that misbehave in every way, and the runner that loads them.
+
+A handler writes what it does to the file named in its payload, one line at a time, so that a test
+sees every execution, also one that was killed. Run as a script this is a runner process.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from mainspring.adapters.system import SystemClock
+from mainspring.core.context import TaskContext
+from mainspring.core.definitions import define
+from mainspring.core.registry import Registry
+from mainspring.domain.outcomes import Cancel, Fail, Retry, Snooze
+from mainspring.domain.task import LeaseRef, NewTask, Submission
+from mainspring.worker.runner import runner_main
+
+
+def note(log: str, text: str) -> None:
+    """Append one line in one write, which survives whatever happens to this process next."""
+    fd = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(fd, f"{text} {os.getpid()}\n".encode())
+    os.close(fd)
+
+
+async def noop(value: int = 0) -> None:
+    pass
+
+
+def noop_thread(value: int = 0) -> None:
+    pass
+
+
+async def echo(ctx: TaskContext, value: Any, log: str | None = None) -> Any:
+    if log is not None:
+        note(log, f"run {ctx.task_id} {ctx.attempt} {ctx.fencing_token}")
+    return value
+
+
+async def typed(count: int, name: str = "none") -> str:
+    return f"{name} {count}"
+
+
+async def asleep(ctx: TaskContext, log: str, seconds: float = 60.0) -> str:
+    note(log, f"start {ctx.attempt}")
+    try:
+        await asyncio.sleep(seconds)
+    except asyncio.CancelledError:
+        note(log, "stopped")
+        raise
+    note(log, "end")
+    return "slept"
+
+
+async def stubborn(log: str, seconds: float = 60.0) -> None:
+    """Takes no notice of being told to stop."""
+    note(log, "start")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(0.05)
+    note(log, "end")
+
+
+async def busy_async(log: str, seconds: float) -> None:
+    """Blocks the event loop."""
+    note(log, "start")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        pass
+    note(log, "end")
+
+
+def busy_thread(ctx: TaskContext, log: str, seconds: float = 60.0) -> None:
+    note(log, "start")
+    until = time.monotonic() + seconds
+    try:
+        while time.monotonic() < until:
+            pass
+    except asyncio.CancelledError:
+        note(log, "stopped")
+        raise
+    note(log, "end")
+
+
+def polite_thread(ctx: TaskContext, log: str, seconds: float = 60.0) -> str:
+    note(log, "start")
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            if ctx.is_cancelled:
+                break
+            time.sleep(0.01)
+        except asyncio.CancelledError:
+            break
+    note(log, "stopped")
+    raise Cancel("noticed")
+
+
+def block_thread(log: str, seconds: float) -> None:
+    note(log, "start")
+    time.sleep(seconds)
+    note(log, "end")
+
+
+def hold_interpreter(log: str, length: int) -> None:
+    """One call of C code that never lets go of the interpreter."""
+    note(log, "start")
+    re.fullmatch(r"(a?)*b", "a" * length)
+    note(log, "end")
+
+
+def in_process(ctx: TaskContext, log: str, seconds: float = 60.0) -> int:
+    note(log, "start")
+    child = subprocess.Popen(["sleep", str(seconds)])
+    note(log, f"child={child.pid}")
+    time.sleep(seconds)
+    note(log, "end")
+    return os.getpid()
+
+
+def quick_process(value: int) -> int:
+    return os.getpid()
+
+
+async def poison(log: str) -> None:
+    note(log, "poison")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+async def good(log: str, name: str, seconds: float = 0.05) -> str:
+    note(log, f"good {name}")
+    await asyncio.sleep(seconds)
+    note(log, f"done {name}")
+    return name
+
+
+async def outcome(kind: str) -> Any:
+    match kind:
+        case "retry":
+            raise Retry("not yet", after=0.0)
+        case "snooze":
+            return Snooze(3600)
+        case "cancel":
+            raise Cancel("no need")
+        case "fail":
+            raise Fail("never")
+        case "nan":
+            return {"values": [1, float("nan")]}
+        case "exit":
+            sys.exit(3)
+        case _:
+            raise RuntimeError(kind)
+
+
+async def reports(ctx: TaskContext, steps: int) -> None:
+    for step in range(steps):
+        await ctx.progress({"step": step})
+    await ctx.heartbeat()
+
+
+async def completes_itself(ctx: TaskContext, connection: str) -> None:
+    await ctx.complete_in(connection, "mine")
+
+
+def registry() -> Registry:
+    made = Registry()
+    handlers = (
+        noop,
+        noop_thread,
+        echo,
+        typed,
+        asleep,
+        stubborn,
+        busy_async,
+        busy_thread,
+        polite_thread,
+        block_thread,
+        hold_interpreter,
+        poison,
+        good,
+        outcome,
+        reports,
+        completes_itself,
+    )
+    for handler in handlers:
+        made.add(define(handler.__name__, handler))
+    for handler in (in_process, quick_process):
+        made.add(define(handler.__name__, handler, process=True))
+    return made
+
+
+class FileTransactions:
+    """Stands for a user's database: a file per task that says "committed"."""
+
+    async def submit(self, connection: Any, tasks: Any) -> list[Submission]:
+        del connection
+        return [Submission(task.id) for task in tasks if isinstance(task, NewTask)]
+
+    async def complete(self, connection: Any, lease: LeaseRef, result: str | None) -> bool:
+        await asyncio.to_thread(Path(connection).write_text, f"{lease.id} {result}")
+        return True
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--fd", type=int, required=True)
+    runner_main(registry(), FileTransactions(), SystemClock(), parser.parse_args().fd)
