@@ -1,0 +1,1 @@
+"""What knows the outside world, one package for each part. Adapters do not know each other."""

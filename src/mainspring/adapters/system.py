@@ -1,0 +1,85 @@
+"""Time, chance and identity of the real machine. Nothing else in the package reads them."""
+
+import asyncio
+import os
+import random
+import secrets
+import socket
+import threading
+import time
+from datetime import UTC, datetime
+from typing import Final
+from uuid import UUID
+
+from mainspring.domain.ids import make_id, random_bits_needed
+
+_TAIL_BITS: Final = 16
+"""The end of an id is its partition, which a key may decide; it takes no part in the order."""
+
+_COUNTER_BITS: Final = random_bits_needed() - _TAIL_BITS
+"""Starts at random below half of its range, so that a millisecond has room to count up in."""
+
+_STEP_BITS: Final = 20
+_NAME_LENGTH: Final = 60
+
+
+class SystemClock:
+    """The clock of the machine."""
+
+    def now(self) -> datetime:
+        """Return the wall time, in UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back within the process."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait for so many seconds."""
+        await asyncio.sleep(seconds)
+
+
+class SystemChance:
+    """Random numbers that nobody can foresee or repeat."""
+
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def random(self) -> float:
+        """Return a number in [0, 1)."""
+        return self._random.random()
+
+
+class SystemIds:
+    """Ids that sort by the time they were made, also within one millisecond of one process.
+
+    Safe to use from several threads, and different in a forked child.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._milliseconds = 0
+        self._counter = 0
+        self._pid = os.getpid()
+
+    def task_id(self, key: str | None = None) -> UUID:
+        """Return a new task id, larger than any made here before."""
+        with self._lock:
+            milliseconds = time.time_ns() // 1_000_000
+            if milliseconds > self._milliseconds or self._pid != os.getpid():
+                self._pid = os.getpid()
+                self._milliseconds = max(milliseconds, self._milliseconds)
+                self._counter = secrets.randbits(_COUNTER_BITS - 1)
+            else:
+                self._counter += 1 + secrets.randbits(_STEP_BITS)
+                if self._counter >> _COUNTER_BITS:
+                    self._milliseconds += 1
+                    self._counter = secrets.randbits(_COUNTER_BITS - 1)
+            tail = secrets.randbits(_TAIL_BITS)
+            return make_id(self._milliseconds, self._counter << _TAIL_BITS | tail, key)
+
+    def worker_id(self) -> str:
+        """Return a name for this process start: host, process id and a random part."""
+        host = "".join(c if c.isascii() and c.isalnum() else "-" for c in socket.gethostname())
+        name = host.strip("-")[:_NAME_LENGTH] or "host"
+        return f"{name}:{os.getpid()}:{secrets.token_hex(4)}"

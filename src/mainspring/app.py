@@ -1,0 +1,432 @@
+"""The front door: an app, its task types and the tasks that were submitted."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from uuid import UUID
+
+import msgspec
+
+from mainspring.config import Settings, load
+from mainspring.core.definitions import define
+from mainspring.core.lifecycle import task_id_of
+from mainspring.core.options import (
+    NO_OPTIONS,
+    OptionKeywords,
+    TaskOptions,
+    checked_options,
+)
+from mainspring.core.registry import Registry, TaskDefinition
+from mainspring.core.session import Session
+from mainspring.core.submission import (
+    build_task,
+    complete_options,
+    encode_payload,
+    raise_conflict,
+    raise_conflicts,
+)
+from mainspring.domain.errors import InvalidValue
+from mainspring.domain.retry import Backoff
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import CancelState, NewTask, Submission, Task
+from mainspring.domain.values import shown
+from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
+from mainspring.sync import SyncFacade
+from mainspring.wiring.sessions import Sessions
+from mainspring.wiring.store import open_session, system_ids
+from mainspring.wiring.transactions import caller_transactions
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class TaskState(Task, frozen=True, kw_only=True):
+    """A task as it was when it was read; `payload`, `result` and `progress` are plain values."""
+
+    payload: Any
+    result: Any = None
+    progress: Any = None
+
+
+def _state_of(task: Task) -> TaskState:
+    fields = msgspec.structs.asdict(task)
+    for name in ("payload", "result", "progress"):
+        fields[name] = None if fields[name] is None else msgspec.json.decode(fields[name])
+    return TaskState(**fields)
+
+
+class TaskHandle:
+    """A submitted task."""
+
+    def __init__(self, app: "Mainspring", submission: Submission) -> None:
+        self._app = app
+        self.id: UUID = submission.id
+        """Identity of the task."""
+
+        self.is_new: bool = submission.is_new
+        """False when the idempotency key had been used before: this is the task of that time."""
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id}>"
+
+    async def wait(self, timeout: float | None = None) -> TaskState:
+        """Return the task once it has ended, however it did; look at `status` and `result`.
+
+        Raises `WaitTimedOut` after `timeout` seconds (default: waits for ever).
+        """
+        return await self._app.wait(self.id, timeout)
+
+    async def refresh(self) -> TaskState:
+        """Return the task as it is now."""
+        return await self._app.get(self.id)
+
+    async def cancel(self, reason: str | None = None) -> CancelState:
+        """Cancel the task: `CANCELLED` if it will never start, `CANCELLING` if it is running and
+        its handler is being told. Raises `TaskAlreadyFinished`.
+        """
+        return await self._app.cancel(self.id, reason)
+
+    async def reschedule(self, at: datetime | None) -> None:
+        """Move the task, which must be waiting, to another time, or to now (None)."""
+        await self._app.reschedule(self.id, at)
+
+
+class TaskType(Generic[P, R]):
+    """A registered handler. Calling it calls the function itself, here and now."""
+
+    def __init__(
+        self, app: "Mainspring", definition: TaskDefinition, function: Callable[P, R]
+    ) -> None:
+        self._app = app
+        self._plain = TaskCall(app, definition, NO_OPTIONS, None)
+        self.definition = definition
+        self.name = definition.name
+        self.__wrapped__ = function
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", definition.name)
+        self.__qualname__ = getattr(function, "__qualname__", definition.name)
+        self.__module__ = function.__module__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the handler's function directly, without a task."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<TaskType {self.name!r}>"
+
+    async def submit(self, **parameters: Any) -> TaskHandle:
+        """Submit a task that runs this handler with these parameters; stored when it returns."""
+        return await self._plain.submit(**parameters)
+
+    def build(self, **parameters: Any) -> NewTask:
+        """Return a task for `Mainspring.submit_many` without storing it."""
+        return self._plain.build(**parameters)
+
+    def options(self, *, connection: Any = None, **options: Unpack[OptionKeywords]) -> "TaskCall":
+        """Return this task type with choices for the next submission.
+
+        Takes `at` or `delay` (`in_`), `priority`, `queue`, `timeout`, `max_retries`, `backoff` and
+        `key`; see `TaskOptions` for units and bounds. With `connection` the task is stored inside
+        the caller's transaction on it: asyncpg, psycopg 3, SQLAlchemy or Django.
+        """
+        return TaskCall(self._app, self.definition, checked_options(options), connection)
+
+
+class TaskCall:
+    """A task type together with the options of a submission."""
+
+    def __init__(
+        self,
+        app: "Mainspring",
+        definition: TaskDefinition,
+        options: TaskOptions,
+        connection: Any,
+    ) -> None:
+        self._app = app
+        self._definition = definition
+        self._options = complete_options(options, definition)
+        self._connection = connection
+
+    async def submit(self, **parameters: Any) -> TaskHandle:
+        """Submit a task with these parameters and the chosen options."""
+        return await self._app.submit(self.build(**parameters), connection=self._connection)
+
+    def build(self, **parameters: Any) -> NewTask:
+        """Return a task for `Mainspring.submit_many` without storing it."""
+        definition = self._definition
+        return build_task(self._app.ids, definition.name, parameters, self._options, definition)
+
+
+class Mainspring:
+    """A Mainspring app: register handlers, submit tasks, look after them.
+
+    Nothing is opened before the first use. `settings` default to those of the environment, read
+    at that moment. An app may be used from several event loops and threads; each gets connections
+    of its own, which `close` releases.
+    """
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self._settings = settings
+        self.registry = Registry()
+        self.ids = system_ids()
+        self.sessions = Sessions(self._open)
+        self._transactions = caller_transactions()
+        self.sync = SyncFacade(self)
+        """The same verbs for callers that block: `app.sync.submit(...)`."""
+
+    @property
+    def settings(self) -> Settings:
+        """The settings; read from the environment when they were not given."""
+        if self._settings is None:
+            self._settings = load()
+        return self._settings
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Release the connections of the running event loop. The app may be used again."""
+        await self.sessions.close()
+
+    @overload
+    def task(self, name: Callable[P, R], /) -> TaskType[P, R]: ...
+
+    @overload
+    def task(
+        self,
+        name: str | None = None,
+        /,
+        *,
+        priority: int | None = None,
+        timeout: float | None = None,
+        max_retries: int | None = None,
+        backoff: str | Backoff | None = None,
+        queue: str | None = None,
+        process: bool = False,
+        final_errors: Sequence[type[BaseException]] = (),
+    ) -> Callable[[Callable[P, R]], TaskType[P, R]]: ...
+
+    def task(
+        self,
+        name: str | Callable[P, R] | None = None,
+        /,
+        *,
+        process: bool = False,
+        final_errors: Sequence[type[BaseException]] = (),
+        **defaults: Any,
+    ) -> Any:
+        """Register a handler: `@app.task`, or `@app.task("name", priority=3, timeout=30)`.
+
+        The name defaults to that of the function. `timeout` is the longest an attempt may run, in
+        seconds (300); `max_retries` the further attempts after a failure (3); `priority` 0 to 10
+        (5); `backoff` the name of a kind or a `Backoff`; `queue` where its tasks wait. With
+        `process=True` a plain function runs alone in a process that can be killed. After one of
+        `final_errors` there is no further attempt. Raises `InvalidValue`.
+        """
+        options = checked_options(defaults)
+        if options.key is not None or options.at is not None or options.delay is not None:
+            message = "key, at and delay belong to one task; give them to options(...)"
+            raise InvalidValue(message, field="key")
+
+        def register(function: Callable[P, R]) -> TaskType[P, R]:
+            full = complete_options(options)
+            definition = define(
+                name if isinstance(name, str) else getattr(function, "__name__", ""),
+                function,
+                process=process,
+                queue=full.queue,
+                priority=full.priority,
+                timeout_seconds=full.timeout,
+                max_retries=full.max_retries,
+                backoff=full.backoff,
+                final_errors=_checked_errors(final_errors),
+            )
+            self.registry.add(definition)
+            return TaskType(self, definition, function)
+
+        if name is None or isinstance(name, str):
+            return register
+        return register(name)
+
+    def new_task(
+        self,
+        task: "str | TaskType[Any, Any] | NewTask",
+        payload: Any = None,
+        /,
+        **options: Unpack[OptionKeywords],
+    ) -> NewTask:
+        """Build a task by the name of its type, which need not be registered here.
+
+        If it is registered, the payload is checked against its handler's signature and the type's
+        defaults apply.
+        """
+        if isinstance(task, NewTask):
+            if payload is not None or options:
+                message = "task is already built; give payload and options to build it with"
+                raise InvalidValue(message, field="task")
+            return task
+        task_type = task.name if isinstance(task, TaskType) else task
+        definition = self.registry.get(task_type) if task_type in self.registry else None
+        chosen = complete_options(checked_options(options), definition)
+        return build_task(
+            self.ids, task_type, {} if payload is None else payload, chosen, definition
+        )
+
+    async def submit(
+        self,
+        task: "str | TaskType[Any, Any] | NewTask",
+        payload: Any = None,
+        /,
+        *,
+        connection: Any = None,
+        **options: Unpack[OptionKeywords],
+    ) -> TaskHandle:
+        """Submit a task by the name of its type and its payload, or one made by `build`.
+
+        It is on disk when this returns, or, with `connection`, as soon as the caller commits.
+        Raises `InvalidValue`, `KeyConflict`, `StoreUnavailable` (nothing was stored) or
+        `OutcomeUnknown`.
+        """
+        built = self.new_task(task, payload, **options)
+        if connection is not None:
+            (stored,) = await self.store([built], connection)
+        else:
+            session = await self.sessions.current()
+            stored = await session.submissions.submit(built)
+        return TaskHandle(self, stored)
+
+    async def submit_many(
+        self, tasks: Sequence[NewTask], *, connection: Any = None
+    ) -> list[TaskHandle]:
+        """Submit up to 10,000 tasks made by `build`, in order.
+
+        They are stored in batches of 1,000, each of which appears as a whole. Raises `KeyConflict`
+        when keys were used for different tasks; the others are stored.
+        """
+        return [TaskHandle(self, stored) for stored in await self.store(tasks, connection)]
+
+    async def store(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Submission]:
+        """Store built tasks and return what became of each; the work of `submit_many`."""
+        if connection is None:
+            session = await self.sessions.current()
+            stored = await session.submissions.submit_many(tasks)
+        else:
+            stored = await self._transactions.submit(connection, tasks)
+        if len(tasks) == 1:
+            raise_conflict(tasks[0], stored[0])
+        raise_conflicts(tasks, stored)
+        return stored
+
+    async def get(self, task_id: UUID | str) -> TaskState:
+        """Return a task as it is now; raises `TaskNotFound`."""
+        session = await self.sessions.current()
+        return _state_of(await session.lifecycle.get(task_id_of(task_id)))
+
+    async def wait(self, task_id: UUID | str, timeout: float | None = None) -> TaskState:
+        """Return a task once it has ended; raises `WaitTimedOut` after `timeout` seconds."""
+        session = await self.sessions.current()
+        await session.waiting.wait(task_id_of(task_id), timeout)
+        return await self.get(task_id)
+
+    async def cancel(self, task_id: UUID | str, reason: str | None = None) -> CancelState:
+        """Cancel a task; see `TaskHandle.cancel`."""
+        session = await self.sessions.current()
+        return await session.lifecycle.cancel_one(task_id_of(task_id), reason)
+
+    async def reschedule(self, task_id: UUID | str, at: datetime | None) -> None:
+        """Move a waiting task to another time, or to now (None); raises `TaskNotWaiting`."""
+        session = await self.sessions.current()
+        await session.lifecycle.reschedule(task_id_of(task_id), at)
+
+    async def tasks(
+        self,
+        *,
+        status: TaskStatus | str | None = None,
+        task_type: str | None = None,
+        queue: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[TaskState]:
+        """Yield tasks, newest first: `async for task in app.tasks(status="failed")`."""
+        which = TaskFilter(
+            status=_checked_status(status),
+            task_type=task_type,
+            queue=queue,
+            since=since,
+            until=until,
+        )
+        session = await self.sessions.current()
+        async for task in session.lifecycle.scan(which, limit):
+            yield _state_of(task)
+
+    async def replay(
+        self,
+        *task_ids: UUID | str,
+        task_type: str | None = None,
+        payload: Any = None,
+    ) -> list[UUID]:
+        """Run dead letters again, with a corrected payload if one is given: the named ones, or
+        all of a type. Returns their ids; raises `NotADeadLetter`.
+        """
+        text = None if payload is None else encode_payload(payload)
+        session = await self.sessions.current()
+        return await session.lifecycle.replay(_dead_letters(task_ids, task_type), text)
+
+    async def discard(
+        self, *task_ids: UUID | str, reason: str, task_type: str | None = None
+    ) -> list[UUID]:
+        """End dead letters for good, with a reason; returns their ids."""
+        session = await self.sessions.current()
+        return await session.lifecycle.discard(_dead_letters(task_ids, task_type), reason)
+
+    async def queues(self) -> list[QueueState]:
+        """Return every queue that a task was ever submitted to, with its counts."""
+        session = await self.sessions.current()
+        return await session.store.queues()
+
+    async def pause_queue(self, queue: str) -> None:
+        """Let no task of a queue start until it is resumed."""
+        session = await self.sessions.current()
+        await session.lifecycle.pause(queue)
+
+    async def resume_queue(self, queue: str) -> None:
+        """Let the tasks of a queue start again."""
+        session = await self.sessions.current()
+        await session.lifecycle.resume(queue)
+
+    async def _open(self) -> Session:
+        return await open_session(self.settings)
+
+
+def _checked_errors(errors: Sequence[Any]) -> tuple[type[BaseException], ...]:
+    for error in errors:
+        if not (isinstance(error, type) and issubclass(error, BaseException)):
+            message = f"final_errors contains {shown(error)}; list exception classes"
+            raise InvalidValue(message, field="final_errors")
+    return tuple(errors)
+
+
+def _checked_status(status: TaskStatus | str | None) -> TaskStatus | None:
+    try:
+        return None if status is None else TaskStatus(status)
+    except ValueError:
+        message = f"status is {shown(status)}; choose from {', '.join(TaskStatus)}"
+        raise InvalidValue(message, field="status") from None
+
+
+def _dead_letters(task_ids: Sequence[UUID | str], task_type: str | None) -> DeadLetterFilter:
+    if not task_ids and task_type is None:
+        message = "task_ids is empty; name dead letters, or a task_type to take all of it"
+        raise InvalidValue(message, field="task_ids")
+    ids = tuple(task_id_of(one) for one in task_ids) or None
+    return DeadLetterFilter(ids=ids, task_type=task_type)

@@ -1,0 +1,159 @@
+"""`mainspring dead-letters`: the tasks that failed for good."""
+
+from pathlib import Path
+from uuid import UUID
+
+import click
+
+from mainspring.cli.inputs import TASK_ID, read_payload
+from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.output import escaped, note, print_json, print_table, print_task, when
+from mainspring.cli.sessions import with_session
+from mainspring.core.session import Session
+from mainspring.core.submission import encode_payload
+from mainspring.domain.errors import InvalidValue, NotADeadLetter
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import Task
+from mainspring.domain.values import check_name
+from mainspring.ports.store import DeadLetterFilter, TaskFilter
+
+
+@click.group("dead-letters")
+def dead_letters() -> None:
+    """Tasks that failed for good: look at them, run them again, or close them."""
+
+
+@dead_letters.command("list")
+@click.option("--type", "task_type", metavar="T", help="Only this task type.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
+@json_option
+@store_options
+def list_command(
+    *,
+    task_type: str | None,
+    limit: int,
+    as_json: bool,
+    database_url: str | None,
+    data_dir: Path | None,
+) -> None:
+    """List dead letters, newest first."""
+    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    which = TaskFilter(
+        status=TaskStatus.FAILED,
+        task_type=None if task_type is None else check_name(task_type, "type"),
+    )
+
+    async def work(session: Session) -> list[Task]:
+        return [task async for task in session.lifecycle.scan(which, limit)]
+
+    found = with_session(settings, work)
+    if as_json:
+        for task in found:
+            print_json(task)
+        return
+    print_table(
+        ("ID", "TYPE", "FAILED", "ATTEMPTS", "ERROR"),
+        (
+            (
+                task.task_id,
+                task.task_type,
+                when(task.completed_at),
+                task.attempt_count,
+                (task.last_error or "")[:80],
+            )
+            for task in found
+        ),
+    )
+
+
+@dead_letters.command()
+@click.argument("task_id", metavar="ID", type=TASK_ID)
+@json_option
+@store_options
+def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
+    """Show a dead letter: payload, error, stack trace and every attempt."""
+    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    task = with_session(settings, lambda session: session.lifecycle.get(task_id))
+    if task.status is not TaskStatus.FAILED:
+        raise NotADeadLetter(
+            f"task {task_id} is {task.status}, so it is not among the dead letters"
+        )
+    if as_json:
+        print_json(task)
+        return
+    print_task(task)
+    for attempt in task.attempts:
+        for line in attempt.traceback.splitlines():
+            click.echo(f"    {escaped(line)}")
+
+
+@dead_letters.command()
+@click.argument("task_ids", metavar="[ID...]", nargs=-1, type=TASK_ID)
+@click.option("--all", "take_all", is_flag=True, help="Every dead letter.")
+@click.option("--type", "task_type", metavar="T", help="Every dead letter of this task type.")
+@click.option("--payload", metavar="JSON|@FILE|-", help="A corrected payload.")
+@json_option
+@store_options
+def replay(
+    task_ids: tuple[UUID, ...],
+    *,
+    take_all: bool,
+    task_type: str | None,
+    payload: str | None,
+    as_json: bool,
+    database_url: str | None,
+    data_dir: Path | None,
+) -> None:
+    """Run dead letters again, their attempts counted from zero."""
+    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    which = _which(task_ids, task_type, take_all=take_all)
+    corrected = read_payload(payload)
+    text = None if corrected is None else encode_payload(corrected)
+    done = with_session(settings, lambda session: session.lifecycle.replay(which, text))
+    _print_ids(done, "pending", "replayed", as_json=as_json)
+
+
+@dead_letters.command()
+@click.argument("task_ids", metavar="[ID...]", nargs=-1, type=TASK_ID)
+@click.option("--all", "take_all", is_flag=True, help="Every dead letter.")
+@click.option("--type", "task_type", metavar="T", help="Every dead letter of this task type.")
+@click.option("--reason", metavar="TEXT", required=True, help="Why; kept with the task.")
+@json_option
+@store_options
+def discard(
+    task_ids: tuple[UUID, ...],
+    *,
+    take_all: bool,
+    task_type: str | None,
+    reason: str,
+    as_json: bool,
+    database_url: str | None,
+    data_dir: Path | None,
+) -> None:
+    """Close dead letters for good, with a reason."""
+    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    which = _which(task_ids, task_type, take_all=take_all)
+    done = with_session(settings, lambda session: session.lifecycle.discard(which, reason))
+    _print_ids(done, "discarded", "discarded", as_json=as_json)
+
+
+def _which(
+    task_ids: tuple[UUID, ...], task_type: str | None, *, take_all: bool
+) -> DeadLetterFilter:
+    if [bool(task_ids), take_all, task_type is not None].count(True) != 1:
+        message = "name the dead letters by ID, or give --type T, or give --all; one of the three"
+        raise InvalidValue(message, field="task_ids")
+    return DeadLetterFilter(
+        ids=task_ids or None,
+        task_type=None if task_type is None else check_name(task_type, "type"),
+    )
+
+
+def _print_ids(done: list[UUID], status: str, what: str, *, as_json: bool) -> None:
+    for task_id in done:
+        if as_json:
+            print_json({"task_id": task_id, "status": status})
+        else:
+            click.echo(str(task_id))
+    if not as_json:
+        note(f"{len(done)} {what}")

@@ -1,0 +1,44 @@
+"""`mainspring doctor`: is everything as it should be?"""
+
+import asyncio
+from pathlib import Path
+
+import click
+
+from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE
+from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.output import escaped, print_json
+from mainspring.config import Settings
+from mainspring.wiring.checkup import Finding, findings
+
+
+@click.command()
+@json_option
+@store_options
+def doctor(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> int:
+    """Check every configured part: settings, database, durability, clock, schema, workers.
+
+    Exit status 1 if something is wrong, 3 if the database cannot be reached.
+    """
+    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    failed = asyncio.run(_look(settings, as_json=as_json))
+    if "database" in failed:
+        return EXIT_UNREACHABLE
+    return EXIT_FAILED if failed else EXIT_DONE
+
+
+async def _look(settings: Settings, *, as_json: bool) -> set[str]:
+    failed: set[str] = set()
+    async for finding in findings(settings):
+        if not finding.ok:
+            failed.add(finding.check)
+        _print(finding, as_json=as_json)
+    return failed
+
+
+def _print(finding: Finding, *, as_json: bool) -> None:
+    if as_json:
+        print_json(finding)
+    else:
+        mark = "ok" if finding.ok else "WRONG"
+        click.echo(f"{mark:<5}  {finding.check:<12} {escaped(finding.detail)}")

@@ -1,0 +1,70 @@
+"""Writing data to standard output and everything else to standard error."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import click
+import msgspec
+
+from mainspring.domain.task import Task
+
+
+def print_json(value: Any) -> None:
+    """Write one JSON value on a line of its own, at once."""
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def note(text: str) -> None:
+    """Tell the person, not the pipe."""
+    click.echo(text, err=True)
+
+
+def is_terminal() -> bool:
+    """Whether a person is looking at standard output."""
+    return sys.stdout.isatty()
+
+
+def escaped(text: str) -> str:
+    """Return text on one line that does nothing to a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def when(moment: datetime | None) -> str:
+    """Return a time for a person: local when on a terminal, always with its offset."""
+    if moment is None:
+        return "-"
+    shown = moment.astimezone() if is_terminal() else moment.astimezone(UTC)
+    return shown.isoformat(sep=" ", timespec="seconds")
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Write columns of text; the last one may be cut to the width of a terminal."""
+    cells = [list(columns), *([escaped(str(cell)) for cell in row] for row in rows)]
+    widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        click.echo(line.rstrip())
+
+
+def print_task(task: Task) -> None:
+    """Write one task, a field a line."""
+    for name, value in msgspec.structs.asdict(task).items():
+        if name == "attempts" or value is None:
+            continue
+        click.echo(f"{name:<18} {escaped(_plain(value))}")
+    for attempt in task.attempts:
+        click.echo(
+            f"{'attempt ' + str(attempt.attempt):<18} {when(attempt.ended_at)} {attempt.kind}: "
+            f"{escaped(attempt.error)}"
+        )
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, datetime):
+        return when(value)
+    if isinstance(value, msgspec.Raw):
+        return bytes(value).decode()
+    return str(value)

@@ -1,0 +1,59 @@
+"""`mainspring worker` and `mainspring scheduler`: one role of a process each."""
+
+from pathlib import Path
+
+import click
+import uvloop
+
+from mainspring.adapters.logs import configure_logs
+from mainspring.cli.apps import load_app
+from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
+from mainspring.cli.options import settings_of, store_options, worker_options
+from mainspring.cli.output import note
+from mainspring.domain.errors import AppNotFound
+from mainspring.wiring.roles import run_scheduler, run_worker
+
+
+@click.command()
+@worker_options
+@store_options
+def worker(
+    *,
+    app: str | None,
+    queues: str | None,
+    levels: str | None,
+    processes: int | None,
+    concurrency: int | None,
+    database_url: str | None,
+    data_dir: Path | None,
+) -> int:
+    """Run the tasks of an app until SIGTERM or Ctrl-C.
+
+    The first signal drains: no new task is taken and running ones may finish. The second one
+    leaves at once; tasks that were running run again elsewhere.
+    """
+    settings = settings_of(
+        app=app,
+        queues=queues,
+        levels=levels,
+        processes=processes,
+        concurrency=concurrency,
+        database_url=database_url,
+        data_dir=data_dir,
+    )
+    if not settings.app:
+        raise AppNotFound("no app is named; give --app MODULE:APP or MAINSPRING_APP")
+    configure_logs(settings.log_level, settings.log_format)
+    registry = load_app(settings.app).registry
+    done = uvloop.run(run_worker(settings, registry, note))
+    return EXIT_DONE if done else EXIT_FAILED
+
+
+@click.command()
+@store_options
+def scheduler(*, database_url: str | None, data_dir: Path | None) -> int:
+    """Rescue the tasks of dead workers and keep house, until SIGTERM or Ctrl-C."""
+    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    configure_logs(settings.log_level, settings.log_format)
+    done = uvloop.run(run_scheduler(settings, note))
+    return EXIT_DONE if done else EXIT_FAILED

@@ -1,0 +1,175 @@
+"""Importing a file of tasks: in batches, never twice, and past lines that are wrong."""
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
+
+import click
+from click.termui import progressbar
+
+from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
+from mainspring.cli.output import escaped, note, print_json
+from mainspring.cli.sessions import with_session
+from mainspring.config import Settings
+from mainspring.core.json_text import decode
+from mainspring.core.options import checked_options
+from mainspring.core.session import Session
+from mainspring.core.submission import build_task, complete_options
+from mainspring.domain.errors import InvalidValue
+from mainspring.domain.task import NewTask
+from mainspring.domain.values import PAYLOAD_BYTES_MAX, shown
+from mainspring.ports.clock import IdSource
+from mainspring.wiring.store import system_ids
+
+BATCH_LINES: Final = 1000
+_LINE_BYTES_MAX: Final = 2 * PAYLOAD_BYTES_MAX
+_DIGEST_CHUNK: Final = 1 << 20
+_DIGEST_LENGTH: Final = 32
+_REPORTED_MAX: Final = 100
+
+
+class Line(NamedTuple):
+    """One line of the file: a task, or what is wrong with it."""
+
+    number: int
+    task: NewTask | None
+    problem: InvalidValue | None
+    end: int
+    """Bytes of the file up to the end of this line."""
+
+
+class Tally:
+    """What became of the lines."""
+
+    def __init__(self) -> None:
+        self.stored = 0
+        self.repeated = 0
+        self.refused = 0
+
+    def refuse(self, number: int, field: str | None, message: str, *, as_json: bool) -> None:
+        """Report a line that is wrong."""
+        self.refused += 1
+        if as_json:
+            print_json({"line": number, "field": field, "error": message})
+        elif self.refused <= _REPORTED_MAX:
+            note(f"line {number}: {escaped(message)}")
+        elif self.refused == _REPORTED_MAX + 1:
+            note("further wrong lines are counted and not shown; --json shows all")
+
+
+def import_tasks(settings: Settings, path: Path, *, check_only: bool, as_json: bool) -> int:
+    """Import a file and return the exit status: 1 when a line was wrong."""
+    tally = Tally()
+    try:
+        with path.open("rb") as file:
+            digest = _digest(file)
+            lines = _lines(file, digest, system_ids())
+            size = path.stat().st_size
+            with _progress(size) as bar:
+                if check_only:
+                    for batch in _batches(lines, tally, as_json=as_json):
+                        bar.update(batch[-1].end - bar.pos)
+                else:
+                    with_session(settings, partial(_store, lines, tally, bar, as_json=as_json))
+    except OSError as error:
+        raise InvalidValue(f"file {shown(str(path))}: {error.strerror}", field="file") from None
+    if as_json:
+        print_json({"stored": tally.stored, "repeated": tally.repeated, "refused": tally.refused})
+    else:
+        click.echo(
+            f"{tally.stored:,} tasks stored, {tally.repeated:,} were there already, "
+            f"{tally.refused:,} lines refused"
+        )
+    return EXIT_FAILED if tally.refused else EXIT_DONE
+
+
+async def _store(
+    lines: Iterator[Line], tally: Tally, bar: Any, session: Session, *, as_json: bool
+) -> None:
+    for batch in _batches(lines, tally, as_json=as_json):
+        built = [(line.number, line.task) for line in batch if line.task is not None]
+        answers = await session.submissions.submit_many([task for _, task in built])
+        for (number, task), answer in zip(built, answers, strict=True):
+            if answer.conflict:
+                message = f"key {shown(task.key)} was used before for a different task"
+                tally.refuse(number, "key", message, as_json=as_json)
+            elif answer.is_new:
+                tally.stored += 1
+            else:
+                tally.repeated += 1
+        bar.update(batch[-1].end - bar.pos)
+
+
+def _batches(lines: Iterator[Line], tally: Tally, *, as_json: bool) -> Iterator[list[Line]]:
+    batch: list[Line] = []
+    for line in lines:
+        if line.problem is not None:
+            tally.refuse(line.number, line.problem.field, line.problem.message, as_json=as_json)
+        batch.append(line)
+        if len(batch) == BATCH_LINES:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _lines(file: BinaryIO, digest: str, ids: IdSource) -> Iterator[Line]:
+    number = 0
+    end = 0
+    while raw := file.readline(_LINE_BYTES_MAX + 1):
+        number += 1
+        end += len(raw)
+        if len(raw) > _LINE_BYTES_MAX:
+            # Kept too long, so that it is refused below; the rest of it is skipped.
+            while rest := file.readline(_LINE_BYTES_MAX):
+                end += len(rest)
+                if rest.endswith(b"\n"):
+                    break
+        if not raw.strip():
+            continue
+        try:
+            yield Line(number, _task(raw, f"import:{digest}:{number}", ids), None, end)
+        except InvalidValue as problem:
+            yield Line(number, None, problem, end)
+
+
+def _task(raw: bytes, key: str, ids: IdSource) -> NewTask:
+    value = decode(raw, "line", _LINE_BYTES_MAX)
+    if not isinstance(value, dict):
+        raise InvalidValue(f"line is {shown(value)}; write a JSON object", field="line")
+    if "task_type" not in value:
+        raise InvalidValue("task_type is missing; name the type of the task", field="task_type")
+    task_type = value.pop("task_type")
+    payload = value.pop("payload", {})
+    given = {"key": key, **{name: one for name, one in value.items() if one is not None}}
+    return build_task(ids, task_type, payload, complete_options(checked_options(given)))
+
+
+def _digest(file: BinaryIO) -> str:
+    digest = hashlib.sha256()
+    while chunk := file.read(_DIGEST_CHUNK):
+        digest.update(chunk)
+    file.seek(0)
+    return digest.hexdigest()[:_DIGEST_LENGTH]
+
+
+def _progress(size: int) -> Any:
+    """A bar on a terminal, counted in bytes of the file; silent elsewhere."""
+    stream = click.get_text_stream("stderr")
+    if not stream.isatty():
+        return nullcontext(_Silent())
+    bar: Any = progressbar(length=max(1, size), label="Importing", file=stream)
+    return bar
+
+
+class _Silent:
+    """Stands where the bar would be."""
+
+    pos = 0
+
+    def update(self, count: int) -> None:
+        """Only remember how far it is."""
+        self.pos += count

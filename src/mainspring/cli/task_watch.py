@@ -1,0 +1,122 @@
+"""Watching tasks: a live table on a terminal, a stream of changes elsewhere."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NoReturn
+from uuid import UUID
+
+import click
+import msgspec
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
+from mainspring.cli.output import escaped, is_terminal, print_json, when
+from mainspring.cli.sessions import with_session
+from mainspring.config import Settings
+from mainspring.core.session import Session
+from mainspring.domain.status import TERMINAL, TaskStatus
+from mainspring.domain.task import Task
+from mainspring.ports.store import TaskFilter
+
+_ROWS: Final = 20
+_ERROR_LENGTH: Final = 60
+
+
+def watch_tasks(
+    settings: Settings, task_id: UUID | None, *, pause_seconds: float, as_json: bool
+) -> int:
+    """Show changes of one task until it ends, or of the newest tasks until Ctrl-C."""
+
+    async def work(session: Session) -> int:
+        if task_id is not None:
+            show = _line_printer(as_json=as_json)
+            return await _follow(session, task_id, pause_seconds, show)
+        if is_terminal() and not as_json:
+            return await _live_table(session, pause_seconds)
+        return await _stream(session, pause_seconds, _line_printer(as_json=as_json))
+
+    with suppress(KeyboardInterrupt):
+        return with_session(settings, work)
+    return EXIT_DONE
+
+
+def _line_printer(*, as_json: bool) -> Callable[[Task], None]:
+    if as_json:
+        return print_json
+    return lambda task: click.echo(
+        f"{task.task_id} {escaped(task.task_type)} {_status(task)} attempt {task.attempt_count}"
+        f"{_progress(task)}{' ' + escaped(task.last_error) if task.last_error else ''}"
+    )
+
+
+async def _follow(
+    session: Session, task_id: UUID, pause_seconds: float, show: Callable[[Task], None]
+) -> int:
+    seen: object = None
+    while True:
+        task = await session.lifecycle.get(task_id)
+        if (now := _visible(task)) != seen:
+            seen = now
+            show(task)
+        if task.status in TERMINAL:
+            return EXIT_DONE if task.status is TaskStatus.COMPLETED else EXIT_FAILED
+        await session.clock.sleep(pause_seconds)
+
+
+async def _stream(session: Session, pause_seconds: float, show: Callable[[Task], None]) -> NoReturn:
+    """Print a task when it is new or has changed; of the newest 20."""
+    seen: dict[UUID, object] = {}
+    while True:
+        page = await session.store.page(TaskFilter(), _ROWS)
+        for task in reversed(page.tasks):
+            if (now := _visible(task)) != seen.get(task.task_id):
+                show(task)
+            seen[task.task_id] = now
+        seen = {task.task_id: seen[task.task_id] for task in page.tasks}
+        await session.clock.sleep(pause_seconds)
+
+
+async def _live_table(session: Session, pause_seconds: float) -> NoReturn:
+    with Live(auto_refresh=False) as live:
+        while True:
+            page = await session.store.page(TaskFilter(), _ROWS)
+            live.update(_table(page.tasks), refresh=True)
+            await session.clock.sleep(pause_seconds)
+
+
+def _table(found: list[Task]) -> Table:
+    columns = ("ID", "TYPE", "STATUS", "PRIORITY", "SCHEDULED", "ATTEMPT", "PROGRESS", "ERROR")
+    table = Table(*columns, box=None)
+    for task in found:
+        cells = (
+            str(task.task_id),
+            escaped(task.task_type),
+            _status(task),
+            str(task.priority),
+            when(task.scheduled_at),
+            str(task.attempt_count),
+            _progress(task).strip(),
+            escaped(task.last_error or "")[:_ERROR_LENGTH],
+        )
+        # As Text: brackets in what users wrote are no markup.
+        table.add_row(*(Text(cell) for cell in cells))
+    return table
+
+
+def _status(task: Task) -> str:
+    return "ready" if task.ready else task.status.value
+
+
+def _progress(task: Task) -> str:
+    return "" if task.progress is None else " " + escaped(bytes(task.progress).decode())
+
+
+def _visible(task: Task) -> object:
+    return (
+        _status(task),
+        task.attempt_count,
+        task.cancel_requested,
+        msgspec.json.encode(task.progress),
+    )

@@ -1,0 +1,211 @@
+"""Group commit by natural batching.
+
+A submission is sent at once when nothing is on its way; what arrives meanwhile goes together when
+that is done, or earlier when a full batch has gathered, beside it. So the store commits once for
+many submissions exactly when there are many, and no timer delays any.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from typing import Final
+
+from mainspring.domain.errors import MainspringError, OutcomeUnknown, StoreUnavailable, Unavailable
+from mainspring.domain.task import NewTask, Submission
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import TaskStore
+
+BATCH_TASKS: Final = 1000
+FLIGHTS_MAX: Final = 2
+"""Two batches may be on their way, so that one is prepared while the other is written to disk."""
+
+RETRY_SECONDS: Final = 0.05
+RETRY_SECONDS_MAX: Final = 1.0
+
+
+class _Item:
+    """One submission on its way through."""
+
+    __slots__ = ("answer", "is_sent", "task")
+
+    def __init__(self, task: NewTask, answer: asyncio.Future[Submission]) -> None:
+        self.task = task
+        self.answer = answer
+        self.is_sent = False
+        """It was handed to the store at least once, so it may have been stored."""
+
+
+class GroupCommit:
+    """Collects the submissions of one event loop into batches."""
+
+    def __init__(
+        self,
+        store: TaskStore,
+        clock: Clock,
+        *,
+        timeout_seconds: float = 10.0,
+        batch_tasks: int = BATCH_TASKS,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
+        self._batch_tasks = batch_tasks
+        self._waiting: deque[_Item] = deque()
+        self._flights: set[asyncio.Task[None]] = set()
+
+    async def submit(self, task: NewTask, timeout: float | None = None) -> Submission:
+        """Store one task within `timeout` seconds (default: that of the settings).
+
+        Raises `StoreUnavailable` when it was certainly not stored and `OutcomeUnknown` when it may
+        have been. A keyed task whose outcome is unknown is sent again until the time is over.
+        """
+        item = self._enqueue(task)
+        try:
+            async with asyncio.timeout(timeout or self._timeout_seconds):
+                return await item.answer
+        except TimeoutError:
+            raise _late(item) from None
+
+    async def submit_many(
+        self, tasks: Sequence[NewTask], timeout: float | None = None
+    ) -> list[Submission | BaseException]:
+        """Store many tasks; answer for each in order with what became of it, or the error."""
+        items = [self._enqueue(task) for task in tasks]
+        if items:
+            answers = [item.answer for item in items]
+            try:
+                await asyncio.wait(answers, timeout=timeout or self._timeout_seconds)
+            finally:
+                for item in items:
+                    item.answer.cancel()
+        return [_outcome(item) for item in items]
+
+    async def close(self) -> None:
+        """Wait until everything that was accepted has been answered."""
+        while self._flights:
+            await asyncio.wait(tuple(self._flights))
+
+    def _enqueue(self, task: NewTask) -> _Item:
+        item = _Item(task, asyncio.get_running_loop().create_future())
+        self._waiting.append(item)
+        self._take_off()
+        return item
+
+    def _take_off(self) -> None:
+        """Start a flight if none is under way, or a second one for a full batch.
+
+        The flight takes its passengers when it first runs, so that submissions made in the same
+        turn of the event loop travel together.
+        """
+        flights = len(self._flights)
+        if not self._waiting or flights >= FLIGHTS_MAX:
+            return
+        if flights and len(self._waiting) < self._batch_tasks:
+            return
+        flight = asyncio.create_task(self._fly(), name="mainspring-submit")
+        self._flights.add(flight)
+        flight.add_done_callback(self._landed)
+
+    def _landed(self, flight: asyncio.Task[None]) -> None:
+        self._flights.discard(flight)
+        self._take_off()
+
+    async def _fly(self) -> None:
+        batch: list[_Item] = []
+        while self._waiting and len(batch) < self._batch_tasks:
+            item = self._waiting.popleft()
+            # Whoever gave up before it was sent gets what they asked for: nothing is stored.
+            if not item.answer.done():
+                batch.append(item)
+        pause = RETRY_SECONDS
+        while batch:
+            batch = await self._send(batch)
+            if batch:
+                await self._clock.sleep(pause)
+                pause = min(pause * 2, RETRY_SECONDS_MAX)
+                batch = [item for item in batch if not item.answer.done()]
+
+    async def _send(self, batch: list[_Item]) -> list[_Item]:
+        """Send a batch, answer what can be answered and return what should be sent again."""
+        was_sent = [item.is_sent for item in batch]
+        for item in batch:
+            item.is_sent = True
+        try:
+            submissions = await self._store.submit([item.task for item in batch])
+        except StoreUnavailable:
+            # Nothing was stored by this try; an earlier one may have been.
+            for item, before in zip(batch, was_sent, strict=True):
+                item.is_sent = before
+            return batch
+        except OutcomeUnknown:
+            return _after_unknown(batch)
+        except Unavailable as error:
+            _answer_all(batch, error)
+        except Exception as error:  # noqa: BLE001 - whatever it is, its own caller gets it
+            return await self._isolate(batch, error)
+        else:
+            for item, submission in zip(batch, submissions, strict=True):
+                if not item.answer.done():
+                    item.answer.set_result(submission)
+        return []
+
+    async def _isolate(self, batch: list[_Item], error: Exception) -> list[_Item]:
+        """One task that the store refuses must not fail its neighbours: halve until it is alone."""
+        if len(batch) == 1:
+            _answer_all(batch, error)
+            return []
+        middle = len(batch) // 2
+        again = await self._send(batch[:middle])
+        return again + await self._send(batch[middle:])
+
+
+def _after_unknown(batch: list[_Item]) -> list[_Item]:
+    for item in batch:
+        if item.task.key is None and not item.answer.done():
+            item.answer.set_exception(_unknown(item))
+    return [item for item in batch if item.task.key is not None]
+
+
+def _answer_all(batch: list[_Item], error: Exception) -> None:
+    for item in batch:
+        if not item.answer.done():
+            item.answer.set_exception(_copy(error))
+
+
+def _copy(error: Exception) -> Exception:
+    """An exception object carries one traceback, so callers do not share one."""
+    if isinstance(error, MainspringError):
+        copied = type(error)(error.message, field=error.field)
+        copied.__cause__ = error
+        return copied
+    return error
+
+
+def _outcome(item: _Item) -> Submission | BaseException:
+    if item.answer.cancelled():
+        return _late(item)
+    return item.answer.exception() or item.answer.result()
+
+
+def _late(item: _Item) -> MainspringError:
+    if item.is_sent:
+        return _unknown(item)
+    return StoreUnavailable(
+        "the task store did not answer in time and nothing was stored; check that the database "
+        "is reachable and try again"
+    )
+
+
+def _unknown(item: _Item) -> OutcomeUnknown:
+    task = item.task
+    if task.key is not None:
+        way_out = f"submit it again with the same key {task.key!r}, which cannot make a second one"
+    else:
+        way_out = (
+            "look for this id before you submit it again; with a key (options(key=...)) it is "
+            "safe to repeat"
+        )
+    return OutcomeUnknown(
+        f"the connection broke while task {task.id} was being stored, so it may or may not exist; "
+        + way_out
+    )

@@ -1,0 +1,88 @@
+"""Reading JSON text from outside so that nothing in it is changed silently or does harm.
+
+The parsers at hand accept what the task store or another client cannot hold (RELIABILITY.md 0.3):
+numbers that are not numbers, numbers that turn into others, keys that hide one another, nesting
+without end. All of that is refused here, with the name of the field.
+"""
+
+import json
+import math
+from itertools import pairwise
+from typing import Any, Final
+
+from mainspring.domain.errors import InvalidValue, PayloadTooLarge
+from mainspring.domain.values import NUMBER_DIGITS_MAX, PAYLOAD_BYTES_MAX, check_json, shown
+
+_EXACT_DIGITS: Final = 17
+"""A number with a fraction of more significant digits than these cannot be held exactly."""
+
+
+def decode(text: str | bytes, field: str, bytes_max: int = PAYLOAD_BYTES_MAX) -> Any:
+    """Return the value that JSON text stands for, checked with `domain.values.check_json`.
+
+    Raises `InvalidValue` (or `PayloadTooLarge` over `bytes_max` bytes of UTF-8) for `field`.
+    """
+    try:
+        data = text.encode() if isinstance(text, str) else text
+        plain = data.decode() if isinstance(text, bytes) else text
+    except UnicodeError:
+        raise InvalidValue(f"{field} is not text in UTF-8", field=field) from None
+    if len(data) > bytes_max:
+        message = f"{field} has {len(data):,} bytes; the most is {bytes_max:,}"
+        raise PayloadTooLarge(message, field=field)
+    reader = _Reader(field)
+    try:
+        value = json.loads(
+            plain,
+            object_pairs_hook=reader.unique,
+            parse_constant=reader.constant,
+            parse_int=reader.whole,
+            parse_float=reader.fraction,
+        )
+    except json.JSONDecodeError as error:
+        message = f"{field} is not JSON: {error.msg} at line {error.lineno} column {error.colno}"
+        raise InvalidValue(message, field=field) from None
+    except RecursionError:
+        message = f"{field} is nested too deeply; make it flatter"
+        raise InvalidValue(message, field=field) from None
+    check_json(value, field)
+    return value
+
+
+class _Reader:
+    """The choices that the parser leaves to us."""
+
+    def __init__(self, field: str) -> None:
+        self._field = field
+
+    def unique(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            keys = sorted(key for key, _ in pairs)
+            twice = next(key for key, after in pairwise(keys) if key == after)
+            raise self._refusal(f"has the key {shown(twice)} twice in one object; keep one")
+        return value
+
+    def constant(self, name: str) -> Any:
+        raise self._refusal(f"contains {name}, which JSON has no number for")
+
+    def whole(self, literal: str) -> int:
+        if len(literal) > NUMBER_DIGITS_MAX:
+            raise self._refusal(
+                f"has a number of more than {NUMBER_DIGITS_MAX} characters; send it as text"
+            )
+        return int(literal)
+
+    def fraction(self, literal: str) -> float:
+        mantissa = literal.lower().partition("e")[0]
+        digits = mantissa.lstrip("-").replace(".", "").strip("0")
+        number = float(literal) if len(literal) <= NUMBER_DIGITS_MAX else math.inf
+        if len(digits) > _EXACT_DIGITS or not math.isfinite(number) or (digits and not number):
+            raise self._refusal(
+                f"has the number {shown(literal)}, which would be changed by storing it; "
+                "send it as text"
+            )
+        return number
+
+    def _refusal(self, problem: str) -> InvalidValue:
+        return InvalidValue(f"{self._field} {problem}", field=self._field)

@@ -1,0 +1,185 @@
+"""What a caller may choose about one task, checked field by field.
+
+The same words are used for the defaults of a task type, for one submission in Python and on the
+command line, and for a line of an imported file.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Final, TypedDict
+
+import msgspec
+
+from mainspring.domain.errors import InvalidValue
+from mainspring.domain.priority import DEFAULT
+from mainspring.domain.retry import DELAY_MAX_SECONDS, Backoff, BackoffKind
+from mainspring.domain.task import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+)
+from mainspring.domain.values import (
+    RETRIES_MAX,
+    check_instant,
+    check_key,
+    check_name,
+    check_priority,
+    check_seconds,
+    check_whole,
+    parse_instant,
+    shown,
+)
+
+DELAY_SECONDS_MAX: Final = 3653 * 86400.0
+"""A task may be submitted to run up to ten years from now by delay."""
+
+_MULTIPLIER_MAX: Final = 100
+
+
+class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Choices for one task; None leaves what the task type, or Mainspring, has as its default.
+
+    Build it with `checked_options`, which refuses what cannot be accepted.
+    """
+
+    queue: str | None = None
+    """Queue the task waits in (default: `default`)."""
+
+    priority: int | None = None
+    """0 (most urgent) to 10 (default: 5)."""
+
+    at: datetime | None = None
+    """When to run, with an offset from UTC (default: now). A time in the past means now."""
+
+    delay: float | None = None
+    """Seconds from now until the task runs; instead of `at`."""
+
+    timeout: float | None = None
+    """Longest an attempt may run, in seconds, up to 30 days (default: 300)."""
+
+    max_retries: int | None = None
+    """Further attempts after the first, 0 to 1000 (default: 3)."""
+
+    backoff: Backoff | None = None
+    """How long to wait between attempts (default: exponential, 2 s doubling up to 300 s)."""
+
+    key: str | None = None
+    """Idempotency key: submitting the same task twice under one key makes one task."""
+
+    def over(self, defaults: "TaskOptions") -> "TaskOptions":
+        """Return these choices, with those of `defaults` where nothing was chosen here."""
+        chosen = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
+        if self.at is not None or self.delay is not None:
+            defaults = msgspec.structs.replace(defaults, at=None, delay=None)
+        return msgspec.structs.replace(defaults, **chosen)
+
+
+class OptionKeywords(TypedDict, total=False):
+    """The same choices as keyword arguments; see `TaskOptions` for what they mean."""
+
+    queue: str | None
+    priority: int | None
+    at: datetime | str | None
+    scheduled_at: datetime | str | None
+    delay: float | timedelta | None
+    in_: float | timedelta | None
+    timeout: float | timedelta | None
+    max_retries: int | None
+    backoff: Backoff | str | None
+    key: str | None
+
+
+_NAMES: Final = TaskOptions.__struct_fields__
+
+NO_OPTIONS: Final = TaskOptions()
+
+DEFAULTS: Final = TaskOptions(
+    queue=DEFAULT_QUEUE,
+    priority=DEFAULT,
+    timeout=DEFAULT_TIMEOUT_SECONDS,
+    max_retries=DEFAULT_MAX_RETRIES,
+    backoff=Backoff(),
+)
+
+
+def checked_options(given: Mapping[str, Any], prefix: str = "") -> TaskOptions:
+    """Accept options by name; None means not given. `prefix` stands before the field in errors.
+
+    `at` (also `scheduled_at`) takes a datetime with an offset or ISO 8601 text; `delay` (also
+    `in_`) and `timeout` take seconds or a timedelta; `backoff` takes a `Backoff` or the name of a
+    kind. Raises `InvalidValue` with the name of the field.
+    """
+    options: dict[str, Any] = {}
+    for name, value in given.items():
+        if value is None:
+            continue
+        target = _ALIASES.get(name, name)
+        if target not in _NAMES:
+            known = ", ".join(_NAMES)
+            message = f"{prefix}{name} is not an option of a task; there are: {known}"
+            raise InvalidValue(message, field=prefix + name)
+        if target in options:
+            message = f"{prefix}{target} is given twice; keep one"
+            raise InvalidValue(message, field=prefix + target)
+        options[target] = _check(target, prefix + name, value)
+    if "at" in options and "delay" in options:
+        message = f"{prefix}at and {prefix}delay are both given; a task runs at one time, keep one"
+        raise InvalidValue(message, field=prefix + "delay")
+    return TaskOptions(**options)
+
+
+_ALIASES: Final = {"scheduled_at": "at", "in_": "delay", "retry_backoff": "backoff"}
+
+
+def _check(name: str, field: str, value: Any) -> Any:  # noqa: PLR0911 - one return for each option
+    match name:
+        case "queue":
+            return check_name(value, field)
+        case "priority":
+            return check_priority(value, field)
+        case "at":
+            return (
+                parse_instant(value, field)
+                if isinstance(value, str)
+                else check_instant(value, field)
+            )
+        case "delay":
+            return check_seconds(_seconds(value), field, DELAY_SECONDS_MAX, zero=True)
+        case "timeout":
+            return check_seconds(_seconds(value), field)
+        case "max_retries":
+            return check_whole(value, field, 0, RETRIES_MAX)
+        case "backoff":
+            return check_backoff(value, field)
+        case _:
+            return check_key(value, field)
+
+
+def _seconds(value: Any) -> Any:
+    return value.total_seconds() if isinstance(value, timedelta) else value
+
+
+def check_backoff(value: object, field: str = "backoff") -> Backoff:
+    """Accept a `Backoff` within bounds, or the name of a kind with the default times."""
+    if isinstance(value, Backoff):
+        check_seconds(value.base_seconds, f"{field}.base_seconds", DELAY_MAX_SECONDS, zero=True)
+        check_seconds(value.max_seconds, f"{field}.max_seconds", DELAY_MAX_SECONDS, zero=True)
+        check_seconds(value.multiplier, f"{field}.multiplier", _MULTIPLIER_MAX)
+        return Backoff(
+            check_backoff(str(value.kind), f"{field}.kind").kind,
+            float(value.base_seconds),
+            float(value.multiplier),
+            float(value.max_seconds),
+        )
+    if isinstance(value, str) and value in set(BackoffKind):
+        return Backoff(BackoffKind(value))
+    kinds = ", ".join(BackoffKind)
+    message = f"{field} is {shown(value)}; choose from {kinds}, or give a Backoff with its times"
+    raise InvalidValue(message, field=field)
+
+
+def fingerprint(task_type: str, payload: str, options: TaskOptions) -> str:
+    """Return the digest of what was asked for: equal for two submissions that ask for the same."""
+    asked = (task_type, msgspec.json.decode(payload), msgspec.structs.replace(options, key=None))
+    return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()

@@ -1,0 +1,27 @@
+"""Everything that one event loop of a process uses to work with tasks."""
+
+from mainspring.core.group_commit import GroupCommit
+from mainspring.core.lifecycle import Lifecycle
+from mainspring.core.submission import Submissions
+from mainspring.core.waiting import Waiting
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Store
+
+
+class Session:
+    """An open store with the use cases on it. Belongs to the event loop it was opened in."""
+
+    def __init__(self, store: Store, clock: Clock, submit_timeout_seconds: float = 10.0) -> None:
+        self.store = store
+        self.clock = clock
+        self.lifecycle = Lifecycle(store)
+        self.waiting = Waiting(store, clock)
+        self.submissions = Submissions(
+            GroupCommit(store, clock, timeout_seconds=submit_timeout_seconds)
+        )
+
+    async def close(self) -> None:
+        """Let what is on its way arrive, then release the store. Safe to call twice."""
+        await self.waiting.close()
+        await self.submissions.close()
+        await self.store.close()

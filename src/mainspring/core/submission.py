@@ -1,0 +1,174 @@
+"""From what a user asks for to stored tasks.
+
+`Submissions.build` checks and encodes; nothing that it accepts is refused later. `Submissions`
+stores by group commit: the first submission is sent at once; those that arrive while it is on its
+way are collected and sent together when it is done. Batches form under load by themselves, and a
+lone submission waits for nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mainspring.core.definitions import arguments_of
+from mainspring.core.group_commit import GroupCommit
+from mainspring.core.json_encoding import encode
+from mainspring.core.options import DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
+from mainspring.core.registry import TaskDefinition
+from mainspring.domain.errors import InvalidValue, KeyConflict, MainspringError, PayloadTooLarge
+from mainspring.domain.task import NewTask, Submission
+from mainspring.domain.values import (
+    BATCH_MAX,
+    check_name,
+    shown,
+)
+from mainspring.ports.clock import IdSource
+
+_SHOWN_CONFLICTS: Final = 3
+
+
+def build_task(
+    ids: IdSource,
+    task_type: str,
+    payload: object,
+    options: TaskOptions,
+    definition: TaskDefinition | None = None,
+) -> NewTask:
+    """Return a task that the store will accept, or raise `InvalidValue` naming the field.
+
+    The payload is an object: the handler's parameters by name. Dates, UUIDs, dataclasses and the
+    like become JSON as msgspec writes them. With a definition the payload must fit its signature.
+    The options are complete (`complete_options`).
+    """
+    check_name(task_type, "task_type")
+    encoded = encode_payload(payload, definition)
+    chosen: dict[str, Any] = {
+        "queue": options.queue,
+        "priority": options.priority,
+        "scheduled_at": options.at,
+        "delay_seconds": options.delay or 0.0,
+        "timeout_seconds": options.timeout,
+        "max_retries": options.max_retries,
+        "backoff": options.backoff,
+    }
+    if options.key is not None:
+        chosen["key"] = options.key
+        chosen["fingerprint"] = fingerprint(task_type, encoded, options)
+    return NewTask(id=ids.task_id(options.key), task_type=task_type, payload=encoded, **chosen)
+
+
+def complete_options(
+    options: TaskOptions = NO_OPTIONS, definition: TaskDefinition | None = None
+) -> TaskOptions:
+    """Return options in which everything is chosen that has a default."""
+    return options.over(_defaults_of(definition))
+
+
+def encode_payload(
+    payload: object, definition: TaskDefinition | None = None, field: str = "payload"
+) -> str:
+    """Return the JSON text of a payload, at most 256 KiB, or raise `InvalidValue`.
+
+    With a definition the payload has to be one that its handler would accept.
+    """
+    if not isinstance(payload, Mapping):
+        message = f"{field} is {shown(payload)}; give an object, the handler's parameters by name"
+        raise InvalidValue(message, field=field)
+    text = encode(dict(payload), field)
+    if definition is not None:
+        _check_parameters(msgspec.json.decode(text), definition, field)
+    return text
+
+
+def _check_parameters(payload: Any, definition: TaskDefinition, field: str) -> None:
+    try:
+        arguments_of(definition, payload)
+    except ValueError as error:
+        # msgspec says where as "... - at `$.name`"; other validators have words of their own.
+        text, _, where = str(error).partition(" - at `$")
+        path = field + where.rstrip("`")
+        message = f"{path} does not fit task type {definition.name!r}: {text}"
+        raise InvalidValue(message, field=path) from None
+
+
+def _defaults_of(definition: TaskDefinition | None) -> TaskOptions:
+    if definition is None:
+        return DEFAULTS
+    return TaskOptions(
+        queue=definition.queue,
+        priority=definition.priority,
+        timeout=definition.timeout_seconds,
+        max_retries=definition.max_retries,
+        backoff=definition.backoff,
+    )
+
+
+class Submissions:
+    """Stores built tasks durably."""
+
+    def __init__(self, commits: GroupCommit) -> None:
+        self._commits = commits
+
+    async def submit(self, task: NewTask, timeout: float | None = None) -> Submission:
+        """Store one task and return what became of it.
+
+        Raises `KeyConflict`, `StoreUnavailable` (nothing was stored) or `OutcomeUnknown`.
+        """
+        submission = await self._commits.submit(task, timeout)
+        raise_conflict(task, submission)
+        return submission
+
+    async def submit_many(
+        self, tasks: Sequence[NewTask], timeout: float | None = None
+    ) -> list[Submission]:
+        """Store up to 10,000 tasks, in batches of 1,000, and answer for each in order.
+
+        A task whose key was used for a different task is answered with `conflict`; the others are
+        stored. Any other failure raises, and says how many of the tasks were stored.
+        """
+        if len(tasks) > BATCH_MAX:
+            message = f"tasks has {len(tasks):,} entries; submit at most {BATCH_MAX:,} in one call"
+            raise PayloadTooLarge(message, field="tasks")
+        answers = await self._commits.submit_many(tasks, timeout)
+        failures = [answer for answer in answers if isinstance(answer, BaseException)]
+        if failures:
+            _raise_partial(failures, len(tasks))
+        return [answer for answer in answers if isinstance(answer, Submission)]
+
+    async def close(self) -> None:
+        """Wait for what is on its way."""
+        await self._commits.close()
+
+
+def raise_conflict(task: NewTask, submission: Submission) -> None:
+    """Raise `KeyConflict` if the task's key was used before for a different task."""
+    if submission.conflict:
+        message = (
+            f"key {shown(task.key)} was used before for a different task, {submission.id}; "
+            "use another key, or submit exactly the same task"
+        )
+        raise KeyConflict(message, field="key")
+
+
+def raise_conflicts(tasks: Sequence[NewTask], submissions: Sequence[Submission]) -> None:
+    """Raise `KeyConflict` naming the tasks of a batch whose keys were used for different ones."""
+    conflicts = [at for at, submission in enumerate(submissions) if submission.conflict]
+    if not conflicts:
+        return
+    some = ", ".join(f"tasks[{at}] ({shown(tasks[at].key)})" for at in conflicts[:_SHOWN_CONFLICTS])
+    more = ", ..." if len(conflicts) > _SHOWN_CONFLICTS else ""
+    message = (
+        f"{len(conflicts)} of {len(tasks)} tasks have a key that was used before for a different "
+        f"task: {some}{more}; the others were stored, so give these another key"
+    )
+    raise KeyConflict(message, field=f"tasks[{conflicts[0]}].key")
+
+
+def _raise_partial(failures: Sequence[BaseException], total: int) -> None:
+    first = failures[0]
+    if isinstance(first, MainspringError) and total > 1:
+        stored = total - len(failures)
+        message = f"{stored:,} of {total:,} tasks were stored; for the others: {first.message}"
+        raise type(first)(message, field=first.field) from first
+    raise first

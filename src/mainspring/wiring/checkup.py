@@ -1,0 +1,117 @@
+"""Checking every configured part, one finding each."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+import msgspec
+
+from mainspring.adapters.postgres.checkup import ServerFacts, server_facts
+from mainspring.adapters.system import SystemClock
+from mainspring.config import Settings, unknown_variables, without_password
+from mainspring.domain.errors import MainspringError
+from mainspring.ports.clock import Clock
+from mainspring.wiring.store import database_url, migration_plan, open_store
+
+OFFSET_SECONDS_MAX: Final = 1.0
+SNAPSHOT_SECONDS_MAX: Final = 300.0
+_CONNECTIONS_MIN: Final = 20
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    check: str
+    ok: bool
+    detail: str
+
+
+async def findings(settings: Settings) -> AsyncIterator[Finding]:
+    """Yield what is found, part by part; stops where the next part cannot be looked at."""
+    unknown = unknown_variables()
+    yield Finding(
+        "settings",
+        not unknown,
+        f"no such settings, so they do nothing: {', '.join(unknown)}" if unknown else "valid",
+    )
+    clock = SystemClock()
+    try:
+        url = database_url(settings)
+        sent = clock.monotonic()
+        facts = await server_facts(settings.database_direct_url or url)
+        took = clock.monotonic() - sent
+    except MainspringError as error:
+        yield Finding("database", ok=False, detail=error.message)
+        return
+    yield Finding(
+        "database",
+        ok=True,
+        detail=f"PostgreSQL {facts.version} at {without_password(url)}, {took * 1000:.0f} ms",
+    )
+    for finding in _of_server(facts, clock, took):
+        yield finding
+    try:
+        missing = await migration_plan(settings)
+    except MainspringError as error:
+        yield Finding("schema", ok=False, detail=error.message)
+        return
+    names = ", ".join(name for name, _ in missing)
+    yield Finding(
+        "schema",
+        not missing,
+        f"missing: {names}; run `mainspring migrate`" if missing else "up to date",
+    )
+    if not missing:
+        yield await _workers(settings)
+
+
+def _of_server(facts: ServerFacts, clock: Clock, took: float) -> list[Finding]:
+    is_durable = (facts.fsync, facts.full_page_writes) == ("on", "on") and (
+        facts.synchronous_commit not in {"off", "local"}
+    )
+    durability = (
+        f"fsync {facts.fsync}, full_page_writes {facts.full_page_writes}, "
+        f"synchronous_commit {facts.synchronous_commit}"
+    )
+    if not is_durable:
+        durability += "; a crash can lose accepted tasks, so turn them on"
+    offset = (clock.now() - facts.now).total_seconds() - took / 2
+    in_step = abs(offset) <= OFFSET_SECONDS_MAX + took
+    old = facts.oldest_snapshot_seconds
+    return [
+        Finding("durability", is_durable, durability),
+        Finding(
+            "writes",
+            not facts.read_only,
+            "the server is read-only: a standby?" if facts.read_only else "accepted",
+        ),
+        Finding(
+            "connections",
+            facts.max_connections >= _CONNECTIONS_MIN,
+            f"up to {facts.max_connections}",
+        ),
+        Finding(
+            "clock",
+            in_step,
+            f"this machine is {offset:+.3f} s off the server's clock"
+            + ("" if in_step else "; times follow the server, so synchronise both"),
+        ),
+        Finding(
+            "snapshots",
+            old <= SNAPSHOT_SECONDS_MAX,
+            f"the oldest open transaction is {old:.0f} s old"
+            + ("" if old <= SNAPSHOT_SECONDS_MAX else "; it slows everything, so end it"),
+        ),
+    ]
+
+
+async def _workers(settings: Settings) -> Finding:
+    store = await open_store(settings)
+    try:
+        found = await store.workers()
+        dead_letters = await store.dead_letter_count()
+    except MainspringError as error:
+        return Finding("workers", ok=False, detail=error.message)
+    finally:
+        await store.close()
+    detail = f"{len(found)} alive; {dead_letters} dead letters"
+    return Finding("workers", ok=True, detail=detail)

@@ -1,0 +1,147 @@
+"""What the long-running processes do between start and stop."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+from mainspring.adapters.postgres.embedded import EmbeddedPostgres
+from mainspring.config import Settings, export
+from mainspring.core.registry import Registry
+from mainspring.ports.store import Store
+from mainspring.wiring import state_file
+from mainspring.wiring.scheduler import scheduler_service
+from mainspring.wiring.stopping import Stopping
+from mainspring.wiring.store import migrate, open_store
+from mainspring.wiring.worker import worker_agent
+from mainspring.worker.agent import Agent
+
+Tell = Callable[[str], None]
+
+
+async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool:
+    """Run a worker until a signal stops it; True if it stopped in its own time."""
+    stopping = Stopping()
+    with stopping.on_signals():
+        store = await open_store(settings)
+        try:
+            export(settings)
+            agent = worker_agent(store, settings, registry)
+            tell(_worker_line(settings, registry))
+            return await _run_agent(agent, stopping)
+        finally:
+            await store.close()
+
+
+async def run_scheduler(settings: Settings, tell: Tell) -> bool:
+    """Run the scheduler's duties until a signal stops them."""
+    stopping = Stopping()
+    with stopping.on_signals():
+        store = await open_store(settings)
+        try:
+            duties = asyncio.create_task(scheduler_service(store, settings).run())
+            tell("scheduler is ready")
+            await _until_drain(stopping, duties)
+            return True
+        finally:
+            await store.close()
+
+
+async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
+    """Run everything of one machine until a signal stops it; True if it stopped in its own time.
+
+    Without a configured database a PostgreSQL server runs on the data directory.
+    """
+    stopping = Stopping()
+    with stopping.on_signals():
+        async with _database(settings, tell) as located:
+            export(located)
+            applied = await migrate(located)
+            if applied:
+                tell(f"database is migrated: {len(applied)} steps")
+            store = await open_store(located)
+            try:
+                return await _serve(store, located, registry, stopping, tell)
+            finally:
+                await store.close()
+
+
+async def _serve(
+    store: Store, settings: Settings, registry: Registry | None, stopping: Stopping, tell: Tell
+) -> bool:
+    duties = asyncio.create_task(scheduler_service(store, settings).run())
+    try:
+        if registry is None:
+            tell("no --app was given, so no worker runs; tasks are stored and wait")
+            tell("ready")
+            await _until_drain(stopping, duties)
+            return True
+        agent = worker_agent(store, settings, registry)
+        tell(_worker_line(settings, registry))
+        tell("ready")
+        return await _run_agent(agent, stopping, duties)
+    finally:
+        duties.cancel()
+        with suppress(asyncio.CancelledError):
+            await duties
+
+
+async def _run_agent(
+    agent: Agent, stopping: Stopping, beside: "asyncio.Task[None] | None" = None
+) -> bool:
+    """Run an agent until it has drained; its drain is cut short by a second signal."""
+    running = asyncio.create_task(agent.run(), name="mainspring-worker")
+    drain = asyncio.create_task(stopping.drain.wait())
+    now = asyncio.create_task(stopping.now.wait())
+    works = [running] if beside is None else [running, beside]
+    draining: asyncio.Task[None] | None = None
+    try:
+        await asyncio.wait({drain, *works}, return_when=asyncio.FIRST_COMPLETED)
+        if not drain.done():
+            # Something ended that should not have; whatever it raised is raised here.
+            for work in works:
+                if work.done():
+                    work.result()
+            return False
+        draining = asyncio.create_task(agent.drain())
+        await asyncio.wait({draining, now}, return_when=asyncio.FIRST_COMPLETED)
+        return not now.done()
+    finally:
+        for part in (running, drain, now, draining):
+            if part is not None:
+                part.cancel()
+        await asyncio.wait({running})
+
+
+async def _until_drain(stopping: Stopping, duties: "asyncio.Task[None]") -> None:
+    drain = asyncio.create_task(stopping.drain.wait())
+    await asyncio.wait({drain, duties}, return_when=asyncio.FIRST_COMPLETED)
+    if duties.done():
+        drain.cancel()
+        duties.result()
+    duties.cancel()
+    await asyncio.wait({duties})
+
+
+@asynccontextmanager
+async def _database(settings: Settings, tell: Tell) -> AsyncIterator[Settings]:
+    """Yield the settings with a database in them: the configured one, or one of our own."""
+    if settings.database_url:
+        yield settings
+        return
+    data_dir = settings.data_dir.absolute()
+    server = EmbeddedPostgres(data_dir, port=settings.embedded_port or None)
+    await server.start()
+    try:
+        state_file.write(data_dir, server.dsn)
+        tell(f"PostgreSQL {server.version} runs on {data_dir}")
+        tell(f"database for other programs: MAINSPRING_DATABASE_URL='{server.dsn}'")
+        yield dataclasses.replace(settings, database_url=server.dsn, data_dir=data_dir)
+    finally:
+        state_file.remove(data_dir)
+        await server.stop()
+
+
+def _worker_line(settings: Settings, registry: Registry) -> str:
+    queues = ", ".join(settings.queues) or "every queue"
+    return f"worker runs {', '.join(registry.names()) or 'no task type'} of {queues}"
