@@ -72,16 +72,20 @@ class Starts:
         """Return the places to start from; none when it is time to read everything."""
         return {} if instant >= self._reread_at else self._places
 
-    def learn(self, tail: Record, places: dict[tuple[str, int], datetime]) -> None:
-        """Remember what a claim found, given the places it started from."""
+    def learn(self, tail: Record) -> None:
+        """Remember where a claim found the first task of each range that it looked at."""
         floor = tail["now"] - _MARGIN
+        for queue in tail["queues"] or ():
+            for priority in range(HIGHEST, LOWEST + 1):
+                self._places[queue, priority] = floor
         heads = zip(
-            zip(tail["head_queues"] or (), tail["head_priorities"] or (), strict=True),
+            tail["head_queues"] or (),
+            tail["head_priorities"] or (),
             tail["head_times"] or (),
             strict=True,
         )
-        found = {place: min(head, floor) for place, head in heads}
-        self._places = {place: floor for place in places.keys() | self._places.keys()} | found
+        for queue, priority, head in heads:
+            self._places[queue, priority] = min(head, floor)
 
     def was_reread(self, begun: float, ended: float) -> None:
         """Set the time of the next reading from the beginning by what this one cost."""
@@ -133,13 +137,13 @@ class Claiming(StorePart):
             served,
             [queue for queue, _ in places],
             [priority for _, priority in places],
-            list(places.values()),
+            [*places.values()],
             *ages[4:],
         )
         tail = rows.pop()
         if not places:
             starts.was_reread(begun, asyncio.get_running_loop().time())
-        starts.learn(tail, places)
+        starts.learn(tail)
         return [lease_of(row) for row in rows], tail
 
     def read_from_the_beginning(self) -> None:

@@ -69,12 +69,7 @@ async def migrate(dsn: str, known: Sequence[Migration] | None = None) -> list[Mi
     known = migrations() if known is None else known
     connection = await _connected(dsn)
     try:
-        done = []
-        for migration in known:
-            if await _apply(connection, migration, known):
-                done.append(migration)
-        await _applied(connection, known)
-        return done
+        return [migration for migration in known if await _apply(connection, migration, known)]
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
         raise translated(error, wrote=True) from error
     finally:
@@ -86,7 +81,8 @@ async def plan(dsn: str, known: Sequence[Migration] | None = None) -> list[Migra
     known = migrations() if known is None else known
     connection = await _connected(dsn)
     try:
-        applied = await _applied(connection, known)
+        async with connection.transaction(readonly=True):
+            applied = await _applied(connection, known)
         return [migration for migration in known if migration.number not in applied]
     finally:
         await connection.close()
@@ -103,7 +99,11 @@ async def check(
     known = migrations() if known is None else known
     connection = await _connected(dsn, session=session)
     try:
-        applied = await _applied(connection, known)
+        # One transaction, so that a pooler keeps to one server meanwhile.
+        async with connection.transaction(readonly=True):
+            applied = await _applied(connection, known)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise translated(error, wrote=False) from error
     finally:
         await connection.close()
     missing = [migration for migration in known if migration.number not in applied]
@@ -141,7 +141,7 @@ async def _applied(connection: asyncpg.Connection, known: Sequence[Migration]) -
         if migration is None:
             raise MigrationDrift(
                 f"the database has the migration {row['number']:04}_{row['name']}, which this "
-                "version does not know; it belongs to a newer version of Mainspring, so install that"
+                "version does not know; it belongs to a newer version of Mainspring: install that"
             )
         if migration.digest != row["digest"]:
             raise MigrationDrift(

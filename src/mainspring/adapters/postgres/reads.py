@@ -71,7 +71,9 @@ class Reading(StorePart):
             found += await self._page(query, which, high, floor, limit + 1 - len(found))
             high = floor
             if len(found) > limit:
-                return Page([task_of(row) for row in found[:limit]], _cursor(found[limit - 1]["id"]))
+                return Page(
+                    [task_of(row) for row in found[:limit]], _cursor(found[limit - 1]["id"])
+                )
             if floor == low:
                 return Page([task_of(row) for row in found])
         return Page([task_of(row) for row in found], _cursor(high))

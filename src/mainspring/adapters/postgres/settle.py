@@ -72,9 +72,7 @@ class Settling(Claiming):
 
     async def _fail(self, ended: "_Endings[Failed]") -> set[tuple[UUID, int]]:
         failures = _failures([ending for _, _, ending in ended])
-        return await self._end(
-            _FAIL, ended, self._now(), (ATTEMPTS_KEPT,), (*failures, DEATHS)
-        )
+        return await self._end(_FAIL, ended, self._now(), (ATTEMPTS_KEPT,), (*failures, DEATHS))
 
     async def _cancelled(self, ended: "_Endings[Cancelled]") -> set[tuple[UUID, int]]:
         reasons = [ending.reason for _, _, ending in ended]

@@ -96,8 +96,13 @@ class PostgresWakeups:
         """Listen for ever: connect again whenever the connection ends or stops answering."""
         pause, longest = _RECONNECT_SECONDS
         while True:
-            with suppress(MainspringError, OSError, TimeoutError, asyncpg.PostgresError,
-                          asyncpg.InterfaceError):
+            with suppress(
+                MainspringError,
+                OSError,
+                TimeoutError,
+                asyncpg.PostgresError,
+                asyncpg.InterfaceError,
+            ):
                 await self._listen(dsn)
                 pause = _RECONNECT_SECONDS[0]
             # What was sent in between is lost, so whoever waits had better look.

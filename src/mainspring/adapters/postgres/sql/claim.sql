@@ -2,7 +2,7 @@
 -- One statement looks at the head of each waiting range, gives every lane its quota, locks that
 -- much, puts it in the order of turns and leases the first of it. A range is a priority of a queue
 -- cut at the ages that change its lane, so aging is never written. The last row of the answer has
--- no id: it says where the ranges begin, whether a quota held something back, and how long until
+-- no id: it says what was looked at, where the ranges begin, whether a quota held something back, and how long until
 -- the next task is due.
 -- $1 now or NULL, $2 worker, $3 limit, $4 lease seconds, $5 task types, $6 queues or NULL,
 -- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
@@ -84,8 +84,8 @@ WITH clock AS MATERIALIZED (
         t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count
 )
 SELECT claimed.*, NULL::boolean AS held_back, NULL::float8 AS next_due,
-    NULL::timestamptz AS now, NULL::text[] AS head_queues, NULL::smallint[] AS head_priorities,
-    NULL::timestamptz[] AS head_times
+    NULL::timestamptz AS now, NULL::text[] AS queues, NULL::text[] AS head_queues,
+    NULL::smallint[] AS head_priorities, NULL::timestamptz[] AS head_times
 FROM claimed
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
@@ -117,6 +117,7 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
         ) coming
     ) END,
     clock.now,
+    (SELECT array_agg(s.queue) FROM starts s WHERE s.priority = 0),
     (SELECT array_agg(h.queue ORDER BY h.queue, h.priority) FROM heads h),
     (SELECT array_agg(h.priority ORDER BY h.queue, h.priority) FROM heads h),
     (SELECT array_agg(h.scheduled_at ORDER BY h.queue, h.priority) FROM heads h)

@@ -1,0 +1,157 @@
+"""Our writes on a connection that the caller holds, in the caller's transaction.
+
+No driver is imported: a connection is recognised by the package that its class comes from, and
+whoever holds one has imported it. All use the same two SQL functions with plain text arguments,
+because drivers differ in how they send everything else.
+
+On a connection that blocks, the coroutines here end without ever waiting for the event loop, so
+code without one may drive them by a single ``send(None)`` in the thread that owns the connection.
+"""
+
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from mainspring.adapters.postgres.failures import sqlstates
+from mainspring.adapters.postgres.rows import backoff_columns
+from mainspring.adapters.postgres.submit import submissions
+from mainspring.domain.errors import InvalidValue, MigrationNeeded
+from mainspring.domain.task import LeaseRef, NewTask, Submission
+
+Rows = Sequence[Sequence[Any]]
+Run = Callable[[Any, str, tuple[Any, ...]], Awaitable[Rows]]
+
+_SUBMIT: Final = "SELECT place, id, conflict FROM mainspring.submit_json_v1({})"
+_COMPLETE: Final = (
+    "SELECT mainspring.complete_v1(CAST({} AS uuid), CAST({} AS bigint), CAST({} AS text))"
+)
+_NO_SCHEMA_CODES: Final = frozenset({"3F000", "42883", "42P01"})
+
+
+class PostgresCallerTransactions:
+    """`ports.transactions.CallerTransactions`."""
+
+    async def submit(self, connection: Any, tasks: Sequence[NewTask]) -> list[Submission]:
+        """Submit tasks that exist once the caller commits."""
+        run = runner_for(connection)
+        if not tasks:
+            return []
+        batch = msgspec.json.encode([_document(task) for task in tasks]).decode()
+        rows = await _explained(run, connection, _SUBMIT, (batch,))
+        return submissions(tasks, [(row[0], UUID(row[1]), row[2]) for row in rows])
+
+    async def complete(self, connection: Any, lease: LeaseRef, result: str | None) -> bool:
+        """Complete a running task once the caller commits."""
+        run = runner_for(connection)
+        arguments = (str(lease.id), lease.fencing_token, result)
+        rows = await _explained(run, connection, _COMPLETE, arguments)
+        return bool(rows[0][0])
+
+
+def runner_for(connection: Any) -> Run:
+    """Return what runs a statement on this kind of connection, or raise `InvalidValue`."""
+    packages = {kind.__module__.partition(".")[0] for kind in type(connection).__mro__}
+    for package, run in _RUNNERS.items():
+        if package in packages and hasattr(connection, _MARKS[package]):
+            return run
+    kind = f"{type(connection).__module__}.{type(connection).__qualname__}"
+    raise InvalidValue(
+        f"connection is a {kind}; give a connection of asyncpg, psycopg 3, SQLAlchemy (or one of "
+        "its sessions) or Django",
+        field="connection",
+    )
+
+
+async def _explained(run: Run, connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
+    """Run a statement. Errors stay those of the driver, for the caller's own handling, but one."""
+    try:
+        return await run(connection, statement, arguments)
+    except Exception as error:
+        if _NO_SCHEMA_CODES.isdisjoint(sqlstates(error)):
+            raise
+        raise MigrationNeeded(
+            "the database of this connection has no Mainspring schema of this version; run "
+            "`mainspring migrate` on it, or use a connection to the task store's database"
+        ) from error
+
+
+async def _asyncpg(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
+    places = (f"${number}" for number in range(1, len(arguments) + 1))
+    # asyncpg sends each argument as the type that the server expects in its place.
+    converted = (UUID(arguments[0]), *arguments[1:]) if len(arguments) > 1 else arguments
+    rows: Rows = await connection.fetch(statement.format(*places), *converted)
+    return rows
+
+
+async def _psycopg(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
+    # The caller may have chosen to get rows as dictionaries; ours are read by place.
+    tuple_row = sys.modules["psycopg"].rows.tuple_row
+    cursor = connection.cursor(row_factory=tuple_row)
+    await _value(cursor.execute(statement.format(*["%s"] * len(arguments)), arguments))
+    rows: Rows = await _value(cursor.fetchall())
+    await _value(cursor.close())
+    return rows
+
+
+async def _sqlalchemy(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
+    text = sys.modules["sqlalchemy"].text
+    names = [f"a{number}" for number in range(len(arguments))]
+    # Text in every place: the statement casts, whatever the driver below makes of types.
+    sent = [argument if argument is None else str(argument) for argument in arguments]
+    sql = text(statement.format(*(f"CAST(:{name} AS text)" for name in names)))
+    result = await _value(connection.execute(sql, dict(zip(names, sent, strict=True))))
+    rows: Rows = result.fetchall()
+    return rows
+
+
+async def _django(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
+    with connection.cursor() as cursor:
+        cursor.execute(statement.format(*["%s"] * len(arguments)), arguments)
+        rows: Rows = cursor.fetchall()
+    return rows
+
+
+async def _value(result: Any) -> Any:
+    """Return what a call of a driver gives, which may be now or later."""
+    return await result if isawaitable(result) else result
+
+
+_RUNNERS: Final[dict[str, Run]] = {
+    "asyncpg": _asyncpg,
+    "psycopg": _psycopg,
+    "sqlalchemy": _sqlalchemy,
+    "django": _django,
+}
+
+_MARKS: Final = {
+    "asyncpg": "is_in_transaction",
+    "psycopg": "cursor",
+    "sqlalchemy": "execute",
+    "django": "cursor",
+}
+"""What a connection of the package has, and its other classes (engines, pools) do not."""
+
+
+def _document(task: NewTask) -> dict[str, Any]:
+    backoff = backoff_columns(task.backoff) or (None, None, None, None)
+    return {
+        "id": task.id,
+        "task_type": task.task_type,
+        "payload": task.payload,
+        "queue": task.queue,
+        "priority": task.priority,
+        "scheduled_at": task.scheduled_at,
+        "delay_seconds": task.delay_seconds,
+        "timeout_seconds": task.timeout_seconds,
+        "max_retries": task.max_retries,
+        "backoff_kind": backoff[0],
+        "backoff_base": backoff[1],
+        "backoff_multiplier": backoff[2],
+        "backoff_maximum": backoff[3],
+        "key": task.key,
+        "fingerprint": task.fingerprint,
+    }

@@ -1,0 +1,107 @@
+"""Whether a server keeps the promise that an acknowledged task is on disk.
+
+A server with the settings that this finds works, and faster; it just loses tasks with the power.
+So they are reported, loudly and every time, rather than refused.
+"""
+
+from enum import StrEnum
+from typing import Final
+
+import asyncpg
+import msgspec
+
+from mainspring.adapters.postgres.failures import translated
+from mainspring.adapters.postgres.migrate import SERVER_MIN
+from mainspring.adapters.postgres.pool import connect
+
+_SETTINGS: Final = """
+    SELECT name, setting FROM pg_settings
+    WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes', 'server_version_num')
+"""
+_STATE: Final = "SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only')"
+_VERSION_DIVISOR: Final = 10_000
+
+
+class Severity(StrEnum):
+    """How bad a finding is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was looked at."""
+
+    subject: str
+    severity: Severity
+    message: str
+
+
+async def inspect(dsn: str, *, session: bool = True) -> list[Finding]:
+    """Look at a server's settings and return what was found, good and bad.
+
+    ``session`` False sends no session settings, as a pooler wants it. Raises `StoreUnavailable`
+    when the server cannot be asked.
+    """
+    connection = await connect(dsn, session=session)
+    try:
+        async with connection.transaction():
+            rows = await connection.fetch(_SETTINGS)
+            state = await connection.fetchrow(_STATE)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise translated(error, wrote=False) from error
+    finally:
+        await connection.close()
+    settings = {row["name"]: row["setting"] for row in rows}
+    read_only = state is not None and (state[0] or state[1] == "on")
+    return [*findings(settings, read_only=read_only)]
+
+
+def findings(settings: dict[str, str], *, read_only: bool) -> list[Finding]:
+    """Judge the settings of a server."""
+    major = int(settings["server_version_num"]) // _VERSION_DIVISOR
+    return [
+        _judged(
+            "version",
+            major >= SERVER_MIN,
+            f"PostgreSQL {major}",
+            f"PostgreSQL {major} is too old; Mainspring needs {SERVER_MIN} or newer",
+            Severity.ERROR,
+        ),
+        _judged(
+            "writable",
+            not read_only,
+            "the server accepts writes",
+            "the server is read-only; point the database URL at the primary server",
+            Severity.ERROR,
+        ),
+        _judged(
+            "fsync",
+            settings["fsync"] == "on",
+            "fsync is on",
+            "fsync is off: a power failure destroys the database; set fsync = on",
+        ),
+        _judged(
+            "synchronous_commit",
+            settings["synchronous_commit"] != "off",
+            f"synchronous_commit is {settings['synchronous_commit']}",
+            "synchronous_commit is off: tasks that were acknowledged last are lost in a crash; "
+            "set synchronous_commit = on",
+        ),
+        _judged(
+            "full_page_writes",
+            settings["full_page_writes"] == "on",
+            "full_page_writes is on",
+            "full_page_writes is off: a power failure can damage pages beyond repair; set "
+            "full_page_writes = on unless the file system writes whole pages",
+        ),
+    ]
+
+
+def _judged(
+    subject: str, good: object, fine: str, bad: str, severity: Severity = Severity.WARNING
+) -> Finding:
+    if good:
+        return Finding(subject=subject, severity=Severity.OK, message=fine)
+    return Finding(subject=subject, severity=severity, message=bad)
