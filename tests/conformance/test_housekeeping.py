@@ -1,21 +1,32 @@
 from datetime import UTC, datetime
 from uuid import UUID
 
+import pytest
+
 from conformance.scene import Scene
 from mainspring.domain.status import TaskStatus
 
 DAY = 86400.0
 
 
+@pytest.fixture
+def needs_fresh_database() -> bool:
+    return True
+
+
 async def test_months_are_made_ahead_and_only_once(scene: Scene) -> None:
-    assert len(await scene.store.prepare_history(3)) in range(5)
-    assert await scene.store.prepare_history(3) == []
-    scene.clock.set(datetime(2026, 6, 1, tzinfo=UTC))
-    assert len(await scene.store.prepare_history(3)) == 1
-    scene.clock.set(datetime(2026, 12, 31, 23, 59, 59, tzinfo=UTC))
+    scene.clock.set(datetime(2041, 5, 12, tzinfo=UTC))
+    assert [name[-7:] for name in await scene.store.prepare_history(2)] == [
+        "2041_05",
+        "2041_06",
+        "2041_07",
+    ]
+    assert await scene.store.prepare_history(2) == []
+    scene.clock.set(datetime(2041, 6, 1, tzinfo=UTC))
+    assert [name[-7:] for name in await scene.store.prepare_history(2)] == ["2041_08"]
+    scene.clock.set(datetime(2041, 12, 31, 23, 59, 59, tzinfo=UTC))
     made = await scene.store.prepare_history(1)
-    assert len(made) == 2
-    assert any("2027" in name and "01" in name for name in made)
+    assert [name[-7:] for name in made] == ["2041_12", "2042_01"]
 
 
 async def test_old_months_are_dropped_whole(scene: Scene) -> None:

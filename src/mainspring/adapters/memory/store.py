@@ -1,5 +1,7 @@
 """The whole store: every part of the port on one set of tables."""
 
+from collections.abc import Callable
+
 from mainspring.adapters.memory.dead_letters import MemoryDeadLetters
 from mainspring.adapters.memory.housekeeping import MemoryHousekeeping
 from mainspring.adapters.memory.reads import MemoryReads
@@ -23,13 +25,18 @@ class MemoryStore(
     """`ports.store.Store` for one process and one event loop.
 
     ``clock`` is the store's clock; ``limit_seconds`` is the longest a task waits in one level
-    before it moves up.
+    before it moves up; ``tables`` may be a kind of `Tables` that also watches what happens.
     """
 
     def __init__(
-        self, clock: Clock, *, hooks: Hooks | None = None, limit_seconds: float = LIMIT_SECONDS
+        self,
+        clock: Clock,
+        *,
+        hooks: Hooks | None = None,
+        limit_seconds: float = LIMIT_SECONDS,
+        tables: Callable[..., Tables] = Tables,
     ) -> None:
-        super().__init__(Tables(clock, hooks=hooks, limit_seconds=limit_seconds))
+        super().__init__(tables(clock, hooks=hooks, limit_seconds=limit_seconds))
 
     def wakeups(self) -> Wakeups:
         """Return a new listener for hints."""
