@@ -9,7 +9,7 @@ The rules for clock changes:
   field starts with ``*``: then they do not fire, because they never were.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -18,8 +18,9 @@ from typing import Self
 
 from mainspring.domain.cron.describe import describe_fields
 from mainspring.domain.cron.match import WallMatcher, matcher_for
-from mainspring.domain.cron.zone import WallClock, wall_clock
+from mainspring.domain.cron.zone import WallClock, to_instant, to_wall, wall_clock
 
+_ZERO = timedelta()
 _SECOND = timedelta(seconds=1)
 _FIRST_LOOK_BACK = timedelta(minutes=1)
 _LONGEST_LOOK_BACK = timedelta(days=366 * 50)
@@ -92,7 +93,8 @@ class CronExpression:
         if instant.tzinfo is None:
             raise ValueError("The instant has no time zone; pass an aware datetime such as UTC.")
         try:
-            return self._next(instant.astimezone(UTC).replace(microsecond=0))
+            instant = instant.astimezone(UTC)
+            return self._next(instant.replace(microsecond=0) if instant.microsecond else instant)
         except OverflowError:
             # The calendar ends with the year 9999; nothing fires beyond it.
             return None
@@ -110,7 +112,7 @@ class CronExpression:
 
     def _next(self, instant: datetime) -> datetime | None:
         local = self.clock.local(instant)
-        wall = local.replace(tzinfo=None, fold=0)
+        wall = to_wall(instant, local.utcoffset() or _ZERO)
         first, second = self.clock.offsets(wall)
         if first > second:
             return self._next_in_overlap(instant, wall, second_pass=bool(local.fold))
@@ -122,7 +124,7 @@ class CronExpression:
         while found is not None:
             first, second = self.clock.offsets(found)
             if second <= first:
-                return (found - first).replace(tzinfo=UTC)
+                return to_instant(found, first)
             change = self.clock.change_over(found, first, second)
             if self.gap is GapRule.RUN and not self.follows_elapsed_time:
                 return change.at
@@ -147,7 +149,7 @@ class CronExpression:
         repeated = self.matcher.next_wall(wall if second_pass else change.wall_after - _SECOND)
         if repeated is None or repeated >= change.wall_before:
             return found
-        again = (repeated - second).replace(tzinfo=UTC)
+        again = to_instant(repeated, second)
         return again if found is None else min(found, again)
 
     @property
@@ -157,7 +159,9 @@ class CronExpression:
         return self.fold is FoldRule.BOTH
 
 
-def last_before(next_after: "NextAfter", instant: datetime) -> datetime | None:
+def last_before(
+    next_after: Callable[[datetime], datetime | None], instant: datetime
+) -> datetime | None:
     """The last fire strictly earlier than ``instant`` of any pure, strictly later ``next_after``.
 
     The question "is the next fire after x earlier than ``instant``" is true up to that last fire

@@ -26,6 +26,11 @@ ALIASES: Mapping[str, str] = {
 MONTH_NAMES = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 WEEKDAY_NAMES = ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT")
 
+_FIELD_NAMES = ("minute", "hour", "day of month", "month", "day of week")
+_SATURDAY = 6
+_SECOND_SUNDAY = 7
+_BACK_MAX = 30
+_NTH_MAX = 5
 _WORD = re.compile(r"[0-9]+|[A-Z]+")
 _LAST_MINUS = re.compile(r"L-([0-9]+)(W?)")
 _NEAREST = re.compile(r"([0-9]+)W")
@@ -84,7 +89,7 @@ class CronFields:
 
     @property
     def follows_elapsed_time(self) -> bool:
-        """True when the hour field starts with ``*``: every real hour counts, also a repeated one."""
+        """True when the hour field starts with ``*``: every real hour counts, repeated ones too."""
         return self.hour.startswith("*")
 
     @property
@@ -136,7 +141,7 @@ def _clean(text: str) -> str:
     for character in text:
         if character != "\t" and not " " <= character <= "~":
             raise refuse(
-                f"The cron expression {shown(text)} contains the character {ascii(character)};"
+                f"The cron expression {shown(text)} contains the character {character!a};"
                 " use plain ASCII letters, digits and signs, separated by spaces."
             )
     return text.strip(" \t").upper()
@@ -163,18 +168,19 @@ def _expand(text: str) -> str:
 
 def _split(text: str) -> list[str]:
     fields = text.split()
-    if len(fields) == 5:
+    if len(fields) == len(_FIELD_NAMES):
         return fields
     if not fields:
         raise refuse("The cron expression is empty; write five fields, such as '0 9 * * MON-FRI'.")
-    order = "minute, hour, day of month, month and day of week"
+    order = f"{', '.join(_FIELD_NAMES[:-1])} and {_FIELD_NAMES[-1]}"
     hint = f"write the five fields {order}"
     if len(fields) in (6, 7):
         hint = f"seconds and years have no field here, so keep only {order}"
     if fields[0].startswith("/"):
         hint += f", and a step needs a start: write '*{fields[0]}' for '{fields[0]}'"
     raise refuse(
-        f"The cron expression {shown(text)} has {len(fields)} field{'s' * (len(fields) > 1)}; {hint}."
+        f"The cron expression {shown(text)} has {len(fields)} field{'s' * (len(fields) > 1)};"
+        f" {hint}."
     )
 
 
@@ -219,14 +225,14 @@ def _plain_term(rule: FieldRule, term: str) -> str:
 
 def _stepped(first: int, slash: str, step: int) -> str:
     """A weekday with a step: the week runs from Sunday (0) to Saturday (6)."""
-    if not slash or first + step > 6:
+    if not slash or first + step > _SATURDAY:
         return str(first)
-    return f"{first}-6" if step == 1 else f"{first}-6/{step}"
+    return f"{first}-{_SATURDAY}" if step == 1 else f"{first}-{_SATURDAY}/{step}"
 
 
 def _range(rule: FieldRule, term: str, first: int, last: int, step: int) -> str:
     suffix = "" if step == 1 else f"/{step}"
-    if rule is WEEKDAY and first == 7:
+    if rule is WEEKDAY and first == _SECOND_SUNDAY:
         first = 0
         last %= 7
     if first == last:
@@ -243,21 +249,21 @@ def _range(rule: FieldRule, term: str, first: int, last: int, step: int) -> str:
 
 
 def _sunday_is_zero(rule: FieldRule, value: int) -> int:
-    return 0 if rule is WEEKDAY and value == 7 else value
+    return 0 if rule is WEEKDAY and value == _SECOND_SUNDAY else value
 
 
 def _step(rule: FieldRule, term: str, text: str) -> int:
     if not text.isdigit():
         raise refuse(
-            f"The {rule.name} field has {shown(term)}, whose step {shown(text)} is no number; write"
-            " a whole number after '/', such as '*/5'."
+            f"The {rule.name} field has {shown(term)}, whose step {shown(text)} is no number;"
+            " write a whole number after '/', such as '*/5'."
         )
     step = int(text)
     if 1 <= step <= rule.size:
         return step
     raise refuse(
-        f"The {rule.name} field has {shown(term)}, whose step is not within 1 to {rule.size}; a step"
-        " counts inside its own field, so use a coarser field or an interval schedule."
+        f"The {rule.name} field has {shown(term)}, whose step is not within 1 to {rule.size}; a"
+        " step counts inside its own field, so use a coarser field or an interval schedule."
     )
 
 
@@ -303,7 +309,7 @@ def _day_term(rule: FieldRule, term: str) -> str:
         )
     if match := _LAST_MINUS.fullmatch(term):
         back = int(match[1])
-        if not 1 <= back <= 30:
+        if not 1 <= back <= _BACK_MAX:
             raise refuse(
                 f"The day of month field has {shown(term)}; 'L-n' counts 1 to 30 days back from the"
                 " last day, and 'L' is the last day."
@@ -313,8 +319,8 @@ def _day_term(rule: FieldRule, term: str) -> str:
         return f"{_value(rule, term, match[1])}W"
     if "L" in term or "W" in term:
         raise refuse(
-            f"The day of month field has {shown(term)}; the forms with L and W are 'L', 'LW', '15W',"
-            " 'L-3' and 'L-3W', without ranges or steps."
+            f"The day of month field has {shown(term)}; the forms with L and W are 'L', 'LW',"
+            " '15W', 'L-3' and 'L-3W', without ranges or steps."
         )
     return _plain_term(rule, term)
 
@@ -330,10 +336,10 @@ def _weekday_term(rule: FieldRule, term: str) -> str:
     day_text, sign, nth_text = term.partition("#")
     if not sign:
         return _plain_term(rule, term)
-    if not nth_text.isdigit() or not 1 <= int(nth_text) <= 5:
+    if not nth_text.isdigit() or not 1 <= int(nth_text) <= _NTH_MAX:
         raise refuse(
-            f"The day of week field has {shown(term)}; after '#' stands 1 to 5, as in 'MON#2' for the"
-            " second Monday of the month."
+            f"The day of week field has {shown(term)}; after '#' stands 1 to 5, as in 'MON#2' for"
+            " the second Monday of the month."
         )
     return f"{_sunday_is_zero(rule, _value(rule, term, day_text))}#{int(nth_text)}"
 

@@ -6,7 +6,7 @@ its sorted sets, because asking it minute by minute costs ten times the budget o
 
 import calendar
 from bisect import bisect_left, bisect_right
-from datetime import date, datetime, timedelta
+from datetime import date, datetime, time, timedelta
 from functools import lru_cache
 
 from cronsim.cronsim import CronSim, Field
@@ -18,10 +18,12 @@ from mainspring.domain.values import shown
 SEARCH_YEARS = 50
 LAST_YEAR = 9998
 
-_ANY_DATE = datetime(2000, 1, 1)
+_ANY_DATE = datetime.combine(date(2000, 1, 1), time())
+_FEBRUARY = 2
+_DAYS_OF_MONTH = (0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)
 _SATURDAY = 5
 _SUNDAY = 6
-_MINUTE = timedelta(minutes=1)
+_TO_NEXT_MINUTE = tuple(timedelta(seconds=60 - second) for second in range(60))
 
 
 def day_of_offset(offset: DayOffset, length: int, first_weekday: int) -> int | None:
@@ -61,6 +63,7 @@ class WallMatcher(CronSim):
         self._minutes = sorted(self.minutes)
         self._hours = sorted(self.hours)
         self._months = sorted(self.months)
+        self._first_time = time(self._hours[0], self._minutes[0])
         self._days_by_month: dict[tuple[int, int, int], tuple[int, ...]] = {}
 
     def match_dom(self, d: date) -> bool:
@@ -79,8 +82,8 @@ class WallMatcher(CronSim):
         """The matching days of one month, ascending."""
         if month not in self.months:
             return ()
-        first_weekday, length = calendar.monthrange(year, month)
-        key = (month, length, first_weekday)
+        length = 29 if month == _FEBRUARY and calendar.isleap(year) else _DAYS_OF_MONTH[month]
+        key = (month, length, date(year, month, 1).weekday())
         days = self._days_by_month.get(key)
         if days is None:
             days = tuple(
@@ -108,8 +111,11 @@ class WallMatcher(CronSim):
         )
 
     def next_wall(self, after: datetime) -> datetime | None:
-        """The first matching minute strictly later than ``after``, None within 50 years."""
-        start = after.replace(second=0, microsecond=0) + _MINUTE
+        """The first matching minute strictly later than ``after``, None within 50 years.
+
+        ``after`` is naive and in whole seconds.
+        """
+        start = after + _TO_NEXT_MINUTE[after.second]
         year, month = start.year, start.month
         days = self.days_in(year, month)
         at = bisect_left(days, start.day)
@@ -128,18 +134,18 @@ class WallMatcher(CronSim):
             month = self._months[month_at]
             days = self.days_in(year, month)
             at = 0
-        return datetime(year, month, days[at], self._hours[0], self._minutes[0])
+        return datetime.combine(date(year, month, days[at]), self._first_time)
 
     def _later_today(self, start: datetime) -> datetime | None:
         """The first matching minute on the day of ``start``, at or after it."""
         if start.hour in self.hours:
             at = bisect_left(self._minutes, start.minute)
             if at < len(self._minutes):
-                return start.replace(minute=self._minutes[at])
+                return datetime.combine(start, time(start.hour, self._minutes[at]))
         at = bisect_right(self._hours, start.hour)
         if at == len(self._hours):
             return None
-        return start.replace(hour=self._hours[at], minute=self._minutes[0])
+        return datetime.combine(start, time(self._hours[at], self._minutes[0]))
 
 
 @lru_cache(maxsize=16_384)
@@ -154,7 +160,7 @@ def matcher_for(text: str) -> WallMatcher:
     matcher = _matcher_of(fields)
     if not matcher.satisfiable():
         raise refuse(
-            f"The cron expression {shown(text)} never fires, because no month has such a day; choose"
-            " a day that exists, or 'L' for the last day of the month."
+            f"The cron expression {shown(text)} never fires, because no month has such a day;"
+            " choose a day that exists, or 'L' for the last day of the month."
         )
     return matcher

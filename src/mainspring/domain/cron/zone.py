@@ -1,4 +1,4 @@
-"""Wall-clock time in a zone: offsets, missing and repeated times, and the instants of clock changes.
+"""Wall-clock time in a zone: offsets, missing and repeated times, instants of clock changes.
 
 All arithmetic is on UTC instants and naive wall-clock times; zoneinfo only answers which offset
 holds. The length of a gap or an overlap is read from it, never assumed to be one hour.
@@ -18,11 +18,26 @@ TIMEZONE_FIELD = "timezone"
 MAX_ZONE_LENGTH = 64
 
 _SECOND = timedelta(seconds=1)
+_QUARTER = 900
 _ZERO = timedelta()
+# Sums with the epoch turn wall-clock times into instants and back; `datetime.replace` says the
+# same and takes eight times as long, which the budget of one next time cannot carry.
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_WALL_EPOCH = _EPOCH.replace(tzinfo=None)
 # Two clock changes closer than this cancel out unseen; none of the zone database do.
 _PROBE = timedelta(days=7)
 # Names of files beside the zones; what they mean differs from host to host.
 _NO_ZONES = frozenset({"localtime", "posixrules", "Factory"})
+
+
+def to_instant(wall: datetime, offset: timedelta) -> datetime:
+    """The UTC instant of the naive ``wall``, read with ``offset``."""
+    return _EPOCH + (wall - _WALL_EPOCH - offset)
+
+
+def to_wall(instant: datetime, offset: timedelta) -> datetime:
+    """The naive wall-clock time of ``instant``, read with ``offset``."""
+    return _WALL_EPOCH + (instant - _EPOCH + offset)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +55,12 @@ class ClockChange:
     @property
     def wall_before(self) -> datetime:
         """Wall-clock time at the change as read with the old offset."""
-        return self.at.replace(tzinfo=None) + self.before
+        return to_wall(self.at, self.before)
 
     @property
     def wall_after(self) -> datetime:
         """Wall-clock time at the change as read with the new offset."""
-        return self.at.replace(tzinfo=None) + self.after
+        return to_wall(self.at, self.after)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +88,11 @@ class WallClock:
         Equal for an ordinary time; the first is larger for a repeated time and smaller for a
         missing one.
         """
-        aware = wall.replace(tzinfo=self.zone, fold=0)
-        return aware.utcoffset() or _ZERO, aware.replace(fold=1).utcoffset() or _ZERO
+        # zoneinfo reads the fields of a naive time, and its fold, which is 0 in all of ours.
+        again = datetime(  # noqa: DTZ001 - a wall-clock time has no zone
+            wall.year, wall.month, wall.day, wall.hour, wall.minute, wall.second, fold=1
+        )
+        return self.zone.utcoffset(wall) or _ZERO, self.zone.utcoffset(again) or _ZERO
 
     def instant(self, wall: datetime) -> datetime:
         """The UTC instant of the naive ``wall``.
@@ -84,13 +102,11 @@ class WallClock:
         first, second = self.offsets(wall)
         if second > first:
             return self.change_over(wall, first, second).at
-        return (wall - first).replace(tzinfo=UTC)
+        return to_instant(wall, first)
 
     def change_over(self, wall: datetime, first: timedelta, second: timedelta) -> ClockChange:
         """The clock change that skips the missing ``wall``, whose two readings are given."""
-        return self.change_between(
-            (wall - second).replace(tzinfo=UTC), (wall - first).replace(tzinfo=UTC)
-        )
+        return self.change_between(to_instant(wall, second), to_instant(wall, first))
 
     def change_between(self, before: datetime, until: datetime) -> ClockChange:
         """The clock change in the half-open span after ``before`` up to ``until``.
@@ -98,14 +114,29 @@ class WallClock:
         There must be exactly one; the result is exact to the second.
         """
         old, new = self.offset(before), self.offset(until)
-        low, high = 0, int((until - before).total_seconds())
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self.offset(before + middle * _SECOND) == new:
-                high = middle
+        low, high = (int((instant - _EPOCH).total_seconds()) for instant in (before, until))
+        # Clocks change on a quarter of an hour, so whole quarters are tried first.
+        low, high = self._narrow(low, high, new, _QUARTER)
+        if high - low > 1 and self._offset_at(high - 1) == new:
+            low, high = self._narrow(low, high, new, 1)
+        return ClockChange(_EPOCH + high * _SECOND, old, new)
+
+    def _narrow(self, low: int, high: int, new: timedelta, unit: int) -> tuple[int, int]:
+        """Narrow a span of POSIX seconds around a change to neighbouring multiples of ``unit``.
+
+        The offset ``new`` holds at ``high`` and not at ``low``, before and after.
+        """
+        first, last = low // unit + 1, (high - 1) // unit
+        while first <= last:
+            middle = (first + last) // 2
+            if self._offset_at(middle * unit) == new:
+                high, last = middle * unit, middle - 1
             else:
-                low = middle
-        return ClockChange(before + high * _SECOND, old, new)
+                low, first = middle * unit, middle + 1
+        return low, high
+
+    def _offset_at(self, seconds: int) -> timedelta:
+        return self.offset(_EPOCH + timedelta(seconds=seconds))
 
     def changes(self, after: datetime, until: datetime) -> Iterator[ClockChange]:
         """Every clock change after ``after`` up to ``until``, in order."""
@@ -127,7 +158,7 @@ def _clock_of(name: str) -> WallClock:
     return WallClock(ZoneInfo(name))
 
 
-def wall_clock(name: str) -> WallClock:
+def wall_clock(name: object) -> WallClock:
     """The wall clock of the IANA zone ``name``.
 
     Names are exact: offsets such as ``UTC+3`` and other spellings are refused with
@@ -147,12 +178,12 @@ def _zone_refusal(name: object) -> str:
     spellings = {known.lower(): known for known in _zone_names()}
     wanted = name.strip().lower().replace(" ", "_")
     if wanted in spellings:
-        return f"The time zone {ascii(name)} is unknown; write {spellings[wanted]!r}."
+        return f"The time zone {name!a} is unknown; write {spellings[wanted]!r}."
     near = difflib.get_close_matches(wanted, spellings, n=3, cutoff=0.75)
     if near:
         example = "did you mean " + " or ".join(repr(spellings[match]) for match in near) + "?"
-        return f"The time zone {ascii(name)} is unknown; {example}"
-    return f"The time zone {ascii(name)} is unknown; {example}."
+        return f"The time zone {name!a} is unknown; {example}"
+    return f"The time zone {name!a} is unknown; {example}."
 
 
 def zone_fingerprint(name: str, after: datetime, until: datetime) -> str:
