@@ -1,14 +1,14 @@
 """Importing a file of tasks: in batches, never twice, and past lines that are wrong."""
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import nullcontext
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import click
-from click.termui import progressbar
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.output import escaped, note, print_json
@@ -68,12 +68,12 @@ def import_tasks(settings: Settings, path: Path, *, check_only: bool, as_json: b
             digest = _digest(file)
             lines = _lines(file, digest, system_ids())
             size = path.stat().st_size
-            with _progress(size) as bar:
+            with _progress(size) as moved:
                 if check_only:
                     for batch in _batches(lines, tally, as_json=as_json):
-                        bar.update(batch[-1].end - bar.pos)
+                        moved(batch[-1].end)
                 else:
-                    with_session(settings, partial(_store, lines, tally, bar, as_json=as_json))
+                    with_session(settings, partial(_store, lines, tally, moved, as_json=as_json))
     except OSError as error:
         raise InvalidValue(f"file {shown(str(path))}: {error.strerror}", field="file") from None
     if as_json:
@@ -87,7 +87,12 @@ def import_tasks(settings: Settings, path: Path, *, check_only: bool, as_json: b
 
 
 async def _store(
-    lines: Iterator[Line], tally: Tally, bar: Any, session: Session, *, as_json: bool
+    lines: Iterator[Line],
+    tally: Tally,
+    moved: Callable[[int], None],
+    session: Session,
+    *,
+    as_json: bool,
 ) -> None:
     for batch in _batches(lines, tally, as_json=as_json):
         built = [(line.number, line.task) for line in batch if line.task is not None]
@@ -100,7 +105,7 @@ async def _store(
                 tally.stored += 1
             else:
                 tally.repeated += 1
-        bar.update(batch[-1].end - bar.pos)
+        moved(batch[-1].end)
 
 
 def _batches(lines: Iterator[Line], tally: Tally, *, as_json: bool) -> Iterator[list[Line]]:
@@ -156,20 +161,12 @@ def _digest(file: BinaryIO) -> str:
     return digest.hexdigest()[:_DIGEST_LENGTH]
 
 
-def _progress(size: int) -> Any:
-    """A bar on a terminal, counted in bytes of the file; silent elsewhere."""
-    stream = click.get_text_stream("stderr")
+@contextmanager
+def _progress(size: int) -> Iterator[Callable[[int], None]]:
+    """A bar on a terminal, counted in bytes of the file; silent elsewhere. Yields what moves it."""
+    stream = sys.stderr
     if not stream.isatty():
-        return nullcontext(_Silent())
-    bar: Any = progressbar(length=max(1, size), label="Importing", file=stream)
-    return bar
-
-
-class _Silent:
-    """Stands where the bar would be."""
-
-    pos = 0
-
-    def update(self, count: int) -> None:
-        """Only remember how far it is."""
-        self.pos += count
+        yield lambda _: None
+        return
+    with click.progressbar(length=max(1, size), label="Importing", file=stream) as bar:
+        yield lambda end: bar.update(end - bar.pos)

@@ -1,11 +1,12 @@
 """Checking every configured part, one finding each."""
 
 from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from typing import Final
 
 import msgspec
 
-from mainspring.adapters.postgres.checkup import ServerFacts, server_facts
+from mainspring.adapters.postgres.checkup import ServerFacts, held_snapshot, server_facts
 from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings, unknown_variables, without_password
 from mainspring.domain.errors import MainspringError
@@ -115,3 +116,13 @@ async def _workers(settings: Settings) -> Finding:
         await store.close()
     detail = f"{len(found)} alive; {dead_letters} dead letters"
     return Finding("workers", ok=True, detail=detail)
+
+
+async def facts_of(settings: Settings) -> ServerFacts:
+    """Return what the database server says of itself."""
+    return await server_facts(settings.database_direct_url or database_url(settings))
+
+
+def old_snapshot(settings: Settings) -> AbstractAsyncContextManager[None]:
+    """Hold a snapshot on the database for the time of a block; it keeps dead rows alive."""
+    return held_snapshot(settings.database_direct_url or database_url(settings))

@@ -1,11 +1,9 @@
 """Work inside transactions that callers hold."""
 
-from typing import Any
-
+from mainspring.adapters.postgres.caller import PostgresCallerTransactions
 from mainspring.ports.transactions import CallerTransactions
 
 
 def caller_transactions() -> CallerTransactions:
     """Return what runs our writes on the connections of callers."""
-    x: Any = None
-    return x
+    return PostgresCallerTransactions()
