@@ -179,7 +179,7 @@ def _check_kind(name: str, parameter: inspect.Parameter, hints: dict[str, Any]) 
 
 def _accept_custom(kind: type) -> dict[str, Any]:
     if callable(getattr(kind, "model_validate", None)):
-        return {}
+        return {"type": "object"}
     raise TypeError(f"{kind.__name__} cannot be made from JSON")
 
 

@@ -161,11 +161,13 @@ class Agent:
 
     async def _store_progress(self) -> None:
         while True:
-            await self._clock.sleep(_PROGRESS_SECONDS)
+            await self._attempts.reported.wait()
             for held in self._attempts.take_progress():
                 progress, held.progress = held.progress, None
                 if progress is not None:
                     await self._store.progress(held.reference, progress)
+            # What is replaced meanwhile is never written.
+            await self._clock.sleep(_PROGRESS_SECONDS)
 
     async def _beat(self) -> None:
         while True:

@@ -50,6 +50,9 @@ class Attempts:
         self.room = asyncio.Event()
         """Set when slots have become free."""
 
+        self.reported = asyncio.Event()
+        """Set when there is progress to store."""
+
         self.is_draining = False
         """What is claimed from now on goes back at once."""
 
@@ -106,6 +109,7 @@ class Attempts:
 
     def take_progress(self) -> list[Held]:
         """Return the attempts with progress that is not stored yet."""
+        self.reported.clear()
         reporting, self._reporting = self._reporting, {}
         return list(reporting.values())
 
@@ -179,6 +183,7 @@ class Attempts:
             case Progressed():
                 held.progress = message.progress
                 self._reporting[held.number] = held
+                self.reported.set()
             case Renew():
                 reply = asyncio.get_running_loop().create_task(self._reply(runner, held))
                 self._replies.add(reply)

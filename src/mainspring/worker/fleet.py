@@ -17,6 +17,8 @@ STEADY_SECONDS: Final = 10.0
 
 SOLO_IDLE_SECONDS: Final = 60.0
 
+_GOLDEN_SECTION: Final = 0.6180339887498949
+
 
 class Fleet:
     """Queues of attempts by where they run, and the runners that take from them."""
@@ -106,15 +108,19 @@ class Fleet:
 
     def pump(self) -> None:
         """Start as many waiting attempts as there are free slots, on the least busy runners."""
+        if not any(self._queues.values()):
+            return
         now = self._clock.monotonic()
+        draw = self._chance.random()
         for mode in (Mode.ASYNC, Mode.THREAD):
             queue = self._queues[mode]
             while queue:
                 runner = self._freest(mode)
                 if runner is None:
                     break
-                runner.run(queue.popleft(), self._chance.random(), now)
-        self._pump_solo(now)
+                held = queue.popleft()
+                runner.run(held, _spread(draw, held.number), now)
+        self._pump_solo(now, draw)
 
     def _freest(self, mode: Mode) -> RunnerProcess | None:
         best, most = None, 0
@@ -123,13 +129,14 @@ class Fleet:
                 best, most = runner, runner.free[mode]
         return best
 
-    def _pump_solo(self, now: float) -> None:
+    def _pump_solo(self, now: float, draw: float) -> None:
         queue = self._queues[Mode.PROCESS]
         while queue:
             runner = next((each for each in self._solos if each.is_ready and not each.held), None)
             if runner is None:
                 break
-            runner.run(queue.popleft(), self._chance.random(), now)
+            held = queue.popleft()
+            runner.run(held, _spread(draw, held.number), now)
         coming = sum(1 for each in self._solos if not each.is_ready) + len(self._starting)
         short = min(len(queue), self._options.solo_processes - len(self._solos)) - coming
         for _ in range(short):
@@ -203,3 +210,11 @@ class Fleet:
         runner.started_at = self._clock.monotonic()
         await runner.start()
         (self._solos if is_solo else self._shared).append(runner)
+
+
+def _spread(draw: float, number: int) -> float:
+    """Turn one draw into a number in [0, 1) for each attempt, far from those of its neighbours.
+
+    Multiples of the golden section fill the unit evenly however many there are of them.
+    """
+    return (draw + number * _GOLDEN_SECTION) % 1.0
