@@ -18,7 +18,7 @@ import msgspec
 
 from mainspring.adapters.postgres.failures import sqlstates
 from mainspring.adapters.postgres.rows import backoff_columns
-from mainspring.adapters.postgres.submit import submissions
+from mainspring.adapters.postgres.submit import distinct, submissions
 from mainspring.domain.errors import InvalidValue, MigrationNeeded
 from mainspring.domain.task import LeaseRef, NewTask, Submission
 
@@ -40,7 +40,7 @@ class PostgresCallerTransactions:
         run = runner_for(connection)
         if not tasks:
             return []
-        batch = msgspec.json.encode([_document(task) for task in tasks]).decode()
+        batch = msgspec.json.encode([_document(task) for task in distinct(tasks)]).decode()
         rows = await _explained(run, connection, _SUBMIT, (batch,))
         return submissions(tasks, [(row[0], UUID(row[1]), row[2]) for row in rows])
 

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
+from msgspec.structs import replace
+
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
@@ -30,7 +32,8 @@ class Submitting(StorePart):
         """Store tasks durably and answer for each in order."""
         if not tasks:
             return []
-        rows = await self._main.fetch(_SUBMIT, *batch_columns(tasks), self._now())
+        columns = batch_columns(distinct(tasks))
+        rows = await self._main.fetch(_SUBMIT, *columns, self._now())
         await self._hooks.reach(HookPoint.SUBMIT_AFTER_COMMIT)
         if any(self._due_soon(task) for task in tasks):
             self._announcer.ready()
@@ -42,12 +45,24 @@ class Submitting(StorePart):
         return task.scheduled_at is not None or task.delay_seconds <= _SOON_SECONDS
 
 
+def distinct(tasks: Sequence[NewTask]) -> Sequence[NewTask]:
+    """Return the first task of each id; the database function takes no id twice."""
+    first = {task.id: task for task in reversed(tasks)}
+    return tasks if len(first) == len(tasks) else [*first.values()]
+
+
 def submissions(tasks: Sequence[NewTask], exceptions: Iterable[Any]) -> list[Submission]:
-    """Return the answers for a batch, given what did not become a new task."""
-    answers = [Submission(task.id) for task in tasks]
+    """Return the answers for a batch, given what of `distinct` did not become a new task."""
+    sent = distinct(tasks)
+    answers = {task.id: Submission(task.id) for task in sent}
     for place, task_id, conflict in exceptions:
-        answers[place - 1] = Submission(task_id, is_new=False, conflict=conflict)
-    return answers
+        given = sent[place - 1].id
+        answers[given] = Submission(task_id, is_new=False, conflict=conflict)
+    if len(sent) == len(tasks):
+        return [*answers.values()]
+    again = {task_id: replace(answer, is_new=False) for task_id, answer in answers.items()}
+    # The first of an id takes its answer, the others find what it left.
+    return [answers.pop(task.id, again[task.id]) for task in tasks]
 
 
 def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
