@@ -210,6 +210,8 @@ class Attempts:
     def _died(self, held: Held, runner: RunnerProcess) -> None:
         if held.stopped_by is StopReason.LOST:
             self._drop(held)
+        elif not runner.has_begun(held):
+            self.completer.add(held, Released())
         elif not runner.was_killed:
             message = f"the process that ran it died ({runner.status})"
             why = Failure(kind=FailureKind.CRASHED, message=message)

@@ -122,6 +122,16 @@ class RunnerProcess:
         """Return the number of the attempt that is on the runner's event loop."""
         return self._page.current()
 
+    def has_begun(self, held: Held) -> bool:
+        """Whether an attempt may have begun; False also when the process died before it did."""
+        match held.mode:
+            case Mode.ASYNC:
+                return self._page.has_task_begun(held.number)
+            case Mode.THREAD:
+                return self._page.has_thread_begun(held.number)
+            case _:
+                return True
+
     def close(self) -> None:
         """Let the process end; for one that has nothing to do."""
         self.was_killed = True
@@ -151,8 +161,8 @@ class RunnerProcess:
         # What handlers started and left behind in the group goes with the runner.
         self._signal(signal.SIGKILL)
         self._channel.close()
-        self._page.close()
         self._owner.runner_died(self)
+        self._page.close()
 
     async def wait(self) -> None:
         """Wait until the process has ended, and end it when it takes too long."""

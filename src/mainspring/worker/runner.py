@@ -48,6 +48,8 @@ from mainspring.worker.threads import HandlerThreads, ThreadJob
 _PR_SET_PDEATHSIG: Final = 1
 _GREETING_BYTES: Final = 16
 _UNKNOWN_TYPE_SECONDS: Final = 1.0
+_TOLD_SECONDS: Final = 0.1
+"""What a handler that asked for a renewal has, once it was told that its lease is lost."""
 
 
 def runner_main(
@@ -135,12 +137,12 @@ class Runner:
         self.clock = clock
         self.gone = asyncio.Event()
         self._prepared = {definition.name: Prepared(definition) for definition in registry}
-        self._cell = page.cell
+        self._page = page
         self._attempts: dict[int, Attempt] = {}
         self._deadlines = Deadlines()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._threads = HandlerThreads(self._thread_ended)
+        self._threads = HandlerThreads(page.thread_began, self._thread_ended)
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._calls: deque[Any] = deque()
@@ -218,10 +220,11 @@ class Runner:
             self._threads.submit(attempt.job)
 
     async def _attend(self, attempt: Attempt) -> None:
-        cell, number = self._cell, attempt.number
+        cells, number = self._page.cells, attempt.number
+        self._page.task_began(number)
 
         def step(handler: Any) -> Awaitable[Any]:
-            return marked(handler, cell, number)
+            return marked(handler, cells, number)
 
         self._end(number, await attempt.execution.run(step))
 
@@ -240,6 +243,14 @@ class Runner:
             return
         if attempt.execution.stopped_by is None:
             attempt.execution.stopped_by = reason
+        if reason is StopReason.LOST and number in self._renewals:
+            # Who has just asked learns it from the answer, and is interrupted only if it goes on.
+            self._answer(Renewed(number, is_held=False))
+            self._loop.call_later(_TOLD_SECONDS, self._interrupt, attempt)
+        else:
+            self._interrupt(attempt)
+
+    def _interrupt(self, attempt: Attempt) -> None:
         if attempt.task is not None:
             attempt.task.cancel()
         elif attempt.job is not None:

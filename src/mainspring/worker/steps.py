@@ -1,8 +1,10 @@
-"""Telling the agent which attempt is on the event loop right now.
+"""What a runner leaves in memory that the agent shares, for when it can no longer be asked.
 
-A handler that blocks its event loop, or holds the interpreter, cannot be asked who it is. So each
-step of a coroutine leaves the number of its attempt in memory that the agent shares: when a runner
-no longer answers, the agent reads there which attempt is to blame and which are only waiting.
+A handler that blocks its event loop, or holds the interpreter, cannot say who it is. So each step
+of a coroutine leaves the number of its attempt: when a runner does not answer, the agent reads
+which attempt is to blame and which are only waiting. And when a runner dies, attempts that it had
+not begun are none of those that may have killed it. Attempts of one kind begin in the order of
+their numbers, so the last number tells.
 """
 
 import mmap
@@ -10,42 +12,63 @@ from collections.abc import Coroutine, Generator
 from types import coroutine
 from typing import Any, Final
 
-PAGE_BYTES: Final = 8
 NOBODY: Final = 0
+
+_CURRENT: Final = 0
+_TASK_BEGAN: Final = 1
+_THREAD_BEGAN: Final = 2
+_CELLS: Final = 3
+PAGE_BYTES: Final = 8 * _CELLS
 
 
 class StepPage:
-    """One number in shared memory: the attempt that is on the event loop, or `NOBODY`."""
+    """Three numbers in shared memory. One side writes, the other reads."""
 
     def __init__(self, fd: int) -> None:
         self._map = mmap.mmap(fd, PAGE_BYTES)
-        self.cell = memoryview(self._map).cast("q")
+        self.cells: memoryview[int] = memoryview(self._map).cast("q")
 
     def current(self) -> int:
-        """Return the number of the attempt whose step is running."""
-        return self.cell[0]
+        """Return the number of the attempt whose step is on the event loop, or `NOBODY`."""
+        return self.cells[_CURRENT]
+
+    def task_began(self, number: int) -> None:
+        """Note that an attempt on the event loop begins."""
+        self.cells[_TASK_BEGAN] = number
+
+    def thread_began(self, number: int) -> None:
+        """Note that an attempt in a thread begins."""
+        self.cells[_THREAD_BEGAN] = max(number, self.cells[_THREAD_BEGAN])
+
+    def has_task_begun(self, number: int) -> bool:
+        """Whether an attempt on the event loop may have begun."""
+        return number <= self.cells[_TASK_BEGAN]
+
+    def has_thread_begun(self, number: int) -> bool:
+        """Whether an attempt in a thread may have begun."""
+        return number <= self.cells[_THREAD_BEGAN]
 
     def close(self) -> None:
         """Give the memory back."""
-        self.cell.release()
+        self.cells.release()
         self._map.close()
 
 
 @coroutine
 def marked(
-    handler: Coroutine[Any, Any, Any], cell: "memoryview[int]", number: int
+    handler: Coroutine[Any, Any, Any], cells: "memoryview[int]", number: int
 ) -> Generator[Any, Any, Any]:
-    """Run a coroutine as `await` does, with its number in the cell during each of its steps."""
+    """Run a coroutine as `await` does, with its number in memory during each of its steps."""
     value: Any = None
     error: BaseException | None = None
     while True:
-        cell[0] = number
+        cells[_CURRENT] = number
         try:
             awaited = handler.send(value) if error is None else handler.throw(error)
         except StopIteration as stop:
             return stop.value
         finally:
-            cell[0] = NOBODY
+            cells[_CURRENT] = NOBODY
         value, error = None, None
         try:
             value = yield awaited

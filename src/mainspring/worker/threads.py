@@ -25,10 +25,12 @@ class ThreadJob:
 class HandlerThreads:
     """Grows to as many threads as there were jobs at a time; whoever submits sets the limit.
 
-    `ended` is called in the thread, when a job has its ending.
+    `began` and `ended` are called in the thread: with the number of a job that begins, one at a
+    time, and with a job that has its ending.
     """
 
-    def __init__(self, ended: Callable[[ThreadJob], None]) -> None:
+    def __init__(self, began: Callable[[int], None], ended: Callable[[ThreadJob], None]) -> None:
+        self._began = began
         self._ended = ended
         self._jobs: queue.SimpleQueue[ThreadJob] = queue.SimpleQueue()
         self._lock = threading.Lock()
@@ -66,6 +68,7 @@ class HandlerThreads:
         try:
             try:
                 with self._lock:
+                    self._began(job.number)
                     job.thread_id = threading.get_ident()
                 job.ending = job.execution.call()
             finally:
