@@ -6,14 +6,14 @@ from typing import Any, Protocol, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
-import django
+import django  # type: ignore[import-untyped]
 import psycopg
 import psycopg.rows
 import sqlalchemy
 import sqlalchemy.ext.asyncio
 import sqlalchemy.orm
-from django.conf import settings
-from django.db.utils import ConnectionHandler
+from django.conf import settings  # type: ignore[import-untyped]
+from django.db.utils import ConnectionHandler  # type: ignore[import-untyped]
 
 T = TypeVar("T")
 Use = Callable[[Any], Coroutine[Any, Any, T]]

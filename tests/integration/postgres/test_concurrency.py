@@ -5,6 +5,7 @@ import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from functools import partial
 from uuid import UUID
 
 import asyncpg
@@ -15,7 +16,15 @@ from integration.postgres.steps import claim, completed, new_task, submit
 from mainspring.adapters.postgres.caller import PostgresCallerTransactions
 from mainspring.adapters.postgres.pool import PoolOptions
 from mainspring.adapters.postgres.store import PostgresStore, open_store
-from mainspring.domain.task import CancelState, Lease, LeaseRef, Released, Settlement, Submission
+from mainspring.domain.task import (
+    CancelState,
+    Lease,
+    LeaseRef,
+    NewTask,
+    Released,
+    Settlement,
+    Submission,
+)
 
 pytestmark = pytest.mark.postgres
 CLIENTS = 5
@@ -29,6 +38,12 @@ async def stores(database: str) -> AsyncIterator[list[PostgresStore]]:
         for store in opened:
             stack.push_async_callback(store.close)
         yield opened
+
+
+async def submitted(
+    caller: PostgresCallerTransactions, tasks: list[NewTask], connection: asyncpg.Connection
+) -> list[Submission]:
+    return await caller.submit(connection, tasks)
 
 
 async def test_one_key_makes_one_task_whoever_comes_first_and_whoever_gives_up(
@@ -47,11 +62,7 @@ async def test_one_key_makes_one_task_whoever_comes_first_and_whoever_gives_up(
             tasks = [new_task(key=key, fingerprint=key) for key in batch]
             if chance.random() < 0.3:
                 with pytest.raises(RollbackError):
-                    await with_asyncpg(
-                        database,
-                        lambda connection, tasks=tasks: caller.submit(connection, tasks),
-                        commit=False,
-                    )
+                    await with_asyncpg(database, partial(submitted, caller, tasks), commit=False)
             got += zip(batch, await store.submit(tasks), strict=True)
         return got
 

@@ -45,6 +45,17 @@ _BY_CLASS: Final[dict[str, tuple[type[MainspringError], str]]] = {
     "58": (StoreFull, "cannot write to its disk; see its log"),
 }
 
+DRIVER_ERRORS: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+"""Everything that the driver raises. A connection that was cut at the wrong moment shows as an
+error of the driver's own state.
+"""
+
 RETRIED_CODES: Final = frozenset({"40P01", "40001"})
 """Deadlocks and serialisation failures: the server undid everything, so repeating is safe."""
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import asyncpg
 
-from mainspring.adapters.postgres.failures import translated
+from mainspring.adapters.postgres.failures import DRIVER_ERRORS, translated
 from mainspring.adapters.postgres.pool import connect
 from mainspring.domain.errors import MigrationDrift, MigrationNeeded, UnsupportedServer
 
@@ -70,7 +70,7 @@ async def migrate(dsn: str, known: Sequence[Migration] | None = None) -> list[Mi
     connection = await _connected(dsn)
     try:
         return [migration for migration in known if await _apply(connection, migration, known)]
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except DRIVER_ERRORS as error:
         raise translated(error, wrote=True) from error
     finally:
         await connection.close()
@@ -102,7 +102,7 @@ async def check(
         # One transaction, so that a pooler keeps to one server meanwhile.
         async with connection.transaction(readonly=True):
             applied = await _applied(connection, known)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except DRIVER_ERRORS as error:
         raise translated(error, wrote=False) from error
     finally:
         await connection.close()

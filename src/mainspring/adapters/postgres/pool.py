@@ -11,7 +11,12 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from mainspring.adapters.postgres.failures import RETRIED_CODES, sqlstates, translated
+from mainspring.adapters.postgres.failures import (
+    DRIVER_ERRORS,
+    RETRIED_CODES,
+    sqlstates,
+    translated,
+)
 from mainspring.adapters.postgres.queries import Query
 from mainspring.domain.errors import StoreUnavailable
 
@@ -73,7 +78,7 @@ async def connect(dsn: str, *, session: bool = True, **settings: str) -> asyncpg
             statement_cache_size=0,
             server_settings={**(_SESSION if session else {}), **settings} or None,
         )
-    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except DRIVER_ERRORS as error:
         raise translated(error, wrote=False) from error
 
 
@@ -97,7 +102,7 @@ class Pool:
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 return await self._settled(query, arguments, sent)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        except DRIVER_ERRORS as error:
             raise translated(error, wrote=sent.sent and query.writes) from error
 
     async def close(self) -> None:
@@ -108,7 +113,7 @@ class Pool:
             return
         try:
             await asyncio.wait_for(pool.close(), CONNECT_SECONDS)
-        except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        except DRIVER_ERRORS:
             pool.terminate()
 
     async def _settled(

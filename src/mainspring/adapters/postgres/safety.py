@@ -7,10 +7,9 @@ So they are reported, loudly and every time, rather than refused.
 from enum import StrEnum
 from typing import Final
 
-import asyncpg
 import msgspec
 
-from mainspring.adapters.postgres.failures import translated
+from mainspring.adapters.postgres.failures import DRIVER_ERRORS, translated
 from mainspring.adapters.postgres.migrate import SERVER_MIN
 from mainspring.adapters.postgres.pool import connect
 
@@ -49,7 +48,7 @@ async def inspect(dsn: str, *, session: bool = True) -> list[Finding]:
         async with connection.transaction():
             rows = await connection.fetch(_SETTINGS)
             state = await connection.fetchrow(_STATE)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+    except DRIVER_ERRORS as error:
         raise translated(error, wrote=False) from error
     finally:
         await connection.close()

@@ -4,8 +4,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any, Final
 
-import asyncpg
-
+from mainspring.adapters.postgres.failures import DRIVER_ERRORS
 from mainspring.adapters.postgres.pool import Connections, connect
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.domain.errors import MainspringError
@@ -96,13 +95,7 @@ class PostgresWakeups:
         """Listen for ever: connect again whenever the connection ends or stops answering."""
         pause, longest = _RECONNECT_SECONDS
         while True:
-            with suppress(
-                MainspringError,
-                OSError,
-                TimeoutError,
-                asyncpg.PostgresError,
-                asyncpg.InterfaceError,
-            ):
+            with suppress(MainspringError, *DRIVER_ERRORS):
                 await self._listen(dsn)
                 pause = _RECONNECT_SECONDS[0]
             # What was sent in between is lost, so whoever waits had better look.
