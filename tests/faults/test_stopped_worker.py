@@ -1,0 +1,89 @@
+"""SIGSTOP of a worker past its lease: what it does when it goes on changes nothing."""
+
+import signal
+
+import psutil
+import pytest
+
+from faults.stage import Stage, eventually, stopped
+from mainspring import Mainspring
+
+pytestmark = [pytest.mark.fault, pytest.mark.postgres]
+
+STOP_SECONDS = 1.0
+"""How soon a handler that lost its lease is told (plus what a loaded machine needs)."""
+
+
+@pytest.mark.parametrize("behind", ["return", "fail", "progress", "heartbeat"])
+async def test_the_store_refuses_a_worker_that_believes_in_its_lost_lease(
+    stage: Stage, app: Mainspring, behind: str
+) -> None:
+    """The agent alone is stopped, for less than its lease: it goes on in good faith. Meanwhile the
+    lease ended by the clock of the server, and another worker completed the task.
+    """
+    await stage.scheduler()
+    sleeper = await stage.worker(lease_seconds=60, heartbeat_seconds=20)
+    (task_id,) = await stage.submit(app, 1, "hold", gate=str(stage.gate), behind=behind)
+    await stage.happens("start", 1)
+    agent = psutil.Process(sleeper.pid)
+    sleeper.send(signal.SIGSTOP)
+    await eventually(lambda: all(stopped([agent])), "the stop of the agent")
+    await stage.ask("UPDATE mainspring.tasks SET lease_expires_at = clock_timestamp()")
+    await stage.worker()
+    await stage.settled()
+    before = await app.get(task_id)
+
+    stage.open_gate()
+    event, count = {
+        "return": ("done", 2),
+        "fail": ("stopped", 1),
+        "progress": ("told", 1),
+        "heartbeat": ("asked", 1),
+    }[behind]
+    await stage.happens(event, count)
+    sleeper.send(signal.SIGCONT)
+    if behind in {"return", "fail"}:
+        await sleeper.says("code=stale_lease")
+    else:
+        await stage.happens("stopped", 1, 5 * STOP_SECONDS)
+        await sleeper.says("a lease was lost")
+
+    assert (before.status, before.result, before.attempt_count) == ("completed", "attempt 2", 2)
+    assert await app.get(task_id) == before
+    assert len(stage.events("stale")) == (behind == "heartbeat")
+    assert sleeper.process.poll() is None
+    history = await stage.history()
+    assert [execution.attempt for execution in history.of(str(task_id))] == [1, 2]
+    assert history.violations() == []
+
+
+async def test_a_handler_whose_lease_was_lost_is_stopped_and_its_worker_goes_on(
+    stage: Stage, app: Mainspring
+) -> None:
+    """The whole worker is stopped, as by a virtual machine that is moved."""
+    await stage.scheduler()
+    sleeper = await stage.worker()
+    ids = await stage.submit(app, 4, "hold", gate=str(stage.gate))
+    await stage.happens("start", 4)
+    family = sleeper.family()
+    for member in family:
+        member.suspend()
+    await eventually(lambda: all(stopped(family)), "the stop of all of it")
+
+    helper = await stage.worker()
+    await stage.settled()
+    before = [await app.get(task_id) for task_id in ids]
+    for member in reversed(family):
+        member.resume()
+    await stage.happens("stopped", 4, 5 * STOP_SECONDS)
+    helper.send(signal.SIGTERM)
+    assert await helper.ended() == 0
+
+    assert [await app.get(task_id) for task_id in ids] == before
+    history = await stage.history()
+    assert {execution.outcome for execution in history.executions} == {"done", "stopped"}
+    assert history.violations() == []
+    # It is as good as new.
+    await stage.submit(app, 3, "work")
+    await stage.settled()
+    assert (await stage.history()).violations() == []
