@@ -12,15 +12,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import asyncpg
+
+from mainspring.adapters.postgres.caller import PostgresCallerTransactions
 from mainspring.adapters.system import SystemClock
 from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
 from mainspring.core.registry import Registry
 from mainspring.domain.outcomes import Cancel, Fail, Retry, Snooze
-from mainspring.domain.task import LeaseRef, NewTask, Submission
+from mainspring.domain.task import LeaseRef
 from mainspring.worker.runner import runner_main
 
 
@@ -167,13 +171,26 @@ async def reports(ctx: TaskContext, steps: int) -> None:
     await ctx.heartbeat()
 
 
+async def completes_in_postgres(ctx: TaskContext, dsn: str, commit: bool) -> None:
+    """Writes a row of its own and completes the task in the same transaction."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("INSERT INTO effects VALUES ($1)", ctx.task_id)
+        await ctx.complete_in(connection, {"by": "handler"})
+        await (transaction.commit() if commit else transaction.rollback())
+    finally:
+        await connection.close()
+
+
 async def completes_itself(ctx: TaskContext, connection: str) -> None:
     await ctx.complete_in(connection, "mine")
 
 
 def registry() -> Registry:
     made = Registry()
-    handlers = (
+    shared: tuple[Callable[..., Any], ...] = (
         noop,
         noop_thread,
         echo,
@@ -190,27 +207,26 @@ def registry() -> Registry:
         outcome,
         reports,
         completes_itself,
+        completes_in_postgres,
     )
-    for handler in handlers:
+    for handler in shared:
         made.add(define(handler.__name__, handler))
-    for handler in (in_process, quick_process):
-        made.add(define(handler.__name__, handler, process=True))
+    made.add(define("in_process", in_process, process=True))
+    made.add(define("quick_process", quick_process, process=True))
     return made
 
 
-class FileTransactions:
-    """Stands for a user's database: a file per task that says "committed"."""
-
-    async def submit(self, connection: Any, tasks: Any) -> list[Submission]:
-        del connection
-        return [Submission(task.id) for task in tasks if isinstance(task, NewTask)]
+class Transactions(PostgresCallerTransactions):
+    """Those of users on PostgreSQL; and a path stands for a transaction that is never committed."""
 
     async def complete(self, connection: Any, lease: LeaseRef, result: str | None) -> bool:
-        await asyncio.to_thread(Path(connection).write_text, f"{lease.id} {result}")
-        return True
+        if isinstance(connection, str):
+            await asyncio.to_thread(Path(connection).write_text, f"{lease.id} {result}")
+            return True
+        return await super().complete(connection, lease, result)
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--fd", type=int, required=True)
-    runner_main(registry(), FileTransactions(), SystemClock(), parser.parse_args().fd)
+    runner_main(registry(), Transactions(), SystemClock(), parser.parse_args().fd)

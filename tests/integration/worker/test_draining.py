@@ -68,6 +68,6 @@ async def test_cancelling_a_worker_hands_everything_back(bench: Bench) -> None:
 
 async def test_a_worker_is_registered_while_it_works(bench: Bench) -> None:
     bench.start(concurrency=7, threads=3, solo_processes=2)
-    await until(lambda: bench.store.workers())
+    await until(bench.store.workers)
     (worker,) = await bench.store.workers()
     assert (worker.slots, worker.draining) == (12, False)
