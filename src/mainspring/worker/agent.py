@@ -164,8 +164,10 @@ class Agent:
             await self._attempts.reported.wait()
             for held in self._attempts.take_progress():
                 progress, held.progress = held.progress, None
-                if progress is not None:
-                    await self._store.progress(held.reference, progress)
+                if progress is None:
+                    continue
+                if not await self._store.progress(held.reference, progress):
+                    self._attempts.stop(held, StopReason.LOST)
             # What is replaced meanwhile is never written.
             await self._clock.sleep(_PROGRESS_SECONDS)
 
