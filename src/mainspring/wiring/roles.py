@@ -2,12 +2,14 @@
 
 import asyncio
 import dataclasses
+import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
 from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
+from mainspring.domain.errors import AddressInUse
 from mainspring.ports.store import Store
 from mainspring.wiring import state_file
 from mainspring.wiring.scheduler import scheduler_service
@@ -28,7 +30,7 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
             export(settings)
             agent = worker_agent(store, settings, registry)
             tell(_worker_line(settings, registry))
-            return await _run_agent(agent, stopping)
+            return await _run_agent(agent, stopping, tell)
         finally:
             await store.close()
 
@@ -79,7 +81,7 @@ async def _serve(
         agent = worker_agent(store, settings, registry)
         tell(_worker_line(settings, registry))
         tell("ready")
-        return await _run_agent(agent, stopping, duties)
+        return await _run_agent(agent, stopping, tell, duties)
     finally:
         duties.cancel()
         with suppress(asyncio.CancelledError):
@@ -87,7 +89,7 @@ async def _serve(
 
 
 async def _run_agent(
-    agent: Agent, stopping: Stopping, beside: "asyncio.Task[None] | None" = None
+    agent: Agent, stopping: Stopping, tell: Tell, beside: "asyncio.Task[None] | None" = None
 ) -> bool:
     """Run an agent until it has drained; its drain is cut short by a second signal."""
     running = asyncio.create_task(agent.run(), name="mainspring-worker")
@@ -103,6 +105,7 @@ async def _run_agent(
                 if work.done():
                     work.result()
             return False
+        tell("stopping when running tasks have ended; a second signal leaves them at once")
         draining = asyncio.create_task(agent.drain())
         await asyncio.wait({draining, now}, return_when=asyncio.FIRST_COMPLETED)
         return not now.done()
@@ -130,6 +133,8 @@ async def _database(settings: Settings, tell: Tell) -> AsyncIterator[Settings]:
         yield settings
         return
     data_dir = settings.data_dir.absolute()
+    if settings.embedded_port:
+        _check_port(settings.embedded_port)
     server = EmbeddedPostgres(data_dir, port=settings.embedded_port or None)
     await server.start()
     try:
@@ -140,6 +145,20 @@ async def _database(settings: Settings, tell: Tell) -> AsyncIterator[Settings]:
     finally:
         state_file.remove(data_dir)
         await server.stop()
+
+
+def _check_port(port: int) -> None:
+    """Refuse with a sentence what the server would refuse in its log."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise AddressInUse(
+                f"port {port} of 127.0.0.1 is not free ({error.strerror}); choose another one "
+                "with --database-port or MAINSPRING_EMBEDDED_PORT",
+                field="embedded_port",
+            ) from None
 
 
 def _worker_line(settings: Settings, registry: Registry) -> str:
