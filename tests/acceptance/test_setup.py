@@ -4,10 +4,12 @@ import json
 import re
 import signal
 import socket
+import sys
 import time
 from pathlib import Path
 
 import asyncpg
+import psutil
 import pytest
 
 from acceptance.shell import APP, Shell
@@ -218,3 +220,16 @@ def test_the_demo_cleans_up_when_it_is_interrupted(shell: Shell, tmp_path: Path)
     assert running.stop(signal.SIGINT) == 130
     assert [path.name for path in tmp_path.iterdir()] == []
     assert not Path(f"/proc/{pid}").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells children of their parent")
+def test_the_demo_leaves_no_process_when_it_is_killed(shell: Shell, tmp_path: Path) -> None:
+    running = shell.start("demo", TMPDIR=str(tmp_path))
+    running.until("running the scenario")
+    family = psutil.Process(running.process.pid).children(recursive=True)
+    assert any("postgres" in one.name() for one in family)
+    running.process.kill()
+    _, alive = psutil.wait_procs(family, timeout=60)
+    assert alive == []
+    running.stop()

@@ -20,9 +20,7 @@ def reference() -> str:
     return "\n".join(_of(program, context, ("mainspring",)))
 
 
-def _of(
-    command: click.Command, context: click.Context, path: tuple[str, ...]
-) -> Iterator[str]:
+def _of(command: click.Command, context: click.Context, path: tuple[str, ...]) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             child = command.get_command(context, name)
@@ -30,9 +28,7 @@ def _of(
             yield from _of(child, click.Context(child, context, name), (*path, name))
         return
     arguments = [
-        param.make_metavar(context)
-        for param in command.params
-        if isinstance(param, click.Argument)
+        param.make_metavar(context) for param in command.params if isinstance(param, click.Argument)
     ]
     yield f"### `{' '.join([*path, *arguments])}`\n"
     yield inspect.cleandoc(command.help or "") + "\n"
