@@ -154,7 +154,7 @@ class Claimer:
         return self._fleet.room(mode) + self._prefetch(mode)
 
     def _prefetch(self, mode: Mode) -> int:
-        if mode is Mode.PROCESS or not self._fleet.is_ready():
+        if mode is Mode.PROCESS or not self._fleet.is_free():
             return 0
         work = self._attempts.pace.work(mode, self._options.prefetch_seconds)
         return min(work, 2 * self._options.claim_limit)

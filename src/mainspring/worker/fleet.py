@@ -58,11 +58,11 @@ class Fleet:
         if mode is Mode.PROCESS:
             busy = sum(1 for runner in self._solos if runner.held)
             return self._options.solo_processes - busy - waiting
-        return sum(runner.free[mode] for runner in self._shared if runner.is_ready) - waiting
+        return sum(runner.free[mode] for runner in self._shared if runner.is_free) - waiting
 
-    def is_ready(self) -> bool:
-        """Whether a shared runner takes attempts now."""
-        return any(runner.is_ready for runner in self._shared)
+    def is_free(self) -> bool:
+        """Whether a shared runner takes attempts now, slots aside."""
+        return any(runner.is_free for runner in self._shared)
 
     def capacity(self, mode: Mode) -> int:
         """Return how many attempts can run at a time."""
@@ -128,7 +128,7 @@ class Fleet:
     def _freest(self, mode: Mode) -> RunnerProcess | None:
         best, most = None, 0
         for runner in self._shared:
-            if runner.free[mode] > most and runner.is_ready:
+            if runner.free[mode] > most and runner.is_free:
                 best, most = runner, runner.free[mode]
         return best
 
@@ -146,10 +146,12 @@ class Fleet:
             self._start_later(is_solo=True)
 
     def look(self) -> None:
-        """Notice processes that have ended, and let idle solo runners go."""
+        """Notice processes that have ended or are blocked, and let idle solo runners go."""
         now = self._clock.monotonic()
         for runner in self.runners():
             runner.look()
+        for runner in self._shared:
+            runner.sample()
         idle = [runner for runner in self._solos if runner.is_ready and not runner.held]
         for runner in idle[self._solo_spares :]:
             if now - runner.idle_since > SOLO_IDLE_SECONDS:

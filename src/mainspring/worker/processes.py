@@ -13,7 +13,7 @@ from mainspring.core.registry import Mode
 from mainspring.worker.channel import Channel
 from mainspring.worker.held import Held
 from mainspring.worker.messages import Ready, Start, Stop, ToAgent
-from mainspring.worker.steps import PAGE_BYTES, StepPage
+from mainspring.worker.steps import NOBODY, PAGE_BYTES, StepPage
 
 TERMINATE_SECONDS: Final = 0.5
 """Between asking a process group to end and ending it."""
@@ -53,7 +53,11 @@ class RunnerProcess:
         self.was_killed = False
         """It ended because the agent wanted it to."""
 
+        self.is_blocked = False
+        """One handler has kept the event loop for a while; nothing new would start."""
+
         self.idle_since = 0.0
+        self._seen = NOBODY
         self._command = list(command)
         self._owner = owner
         self._channel: Channel | None = None
@@ -128,6 +132,12 @@ class RunnerProcess:
         """Return the number of the attempt that is on the runner's event loop."""
         return self._page.current()
 
+    def sample(self) -> None:
+        """Look whose step is running; the same attempt twice in a row is blocking."""
+        current = self._page.current()
+        self.is_blocked = current != NOBODY and current == self._seen
+        self._seen = current
+
     def has_begun(self, held: Held) -> bool:
         """Whether an attempt may have begun; False also when the process died before it did."""
         match held.mode:
@@ -137,6 +147,11 @@ class RunnerProcess:
                 return self._page.has_thread_begun(held.number)
             case _:
                 return True
+
+    @property
+    def is_free(self) -> bool:
+        """Whether an attempt would start at once if there is a slot for it."""
+        return self.is_ready and not self.is_blocked
 
     def close(self) -> None:
         """Let the process end; for one that has nothing to do."""
@@ -187,6 +202,7 @@ class RunnerProcess:
 
     def received(self, messages: list[ToAgent]) -> None:
         """Called by the channel."""
+        self.is_blocked = False
         if not self.is_ready and type(messages[0]) is Ready:
             self.is_ready = not self.was_killed
             self.has_been_ready = True
