@@ -1,17 +1,13 @@
 """What the long-running processes do between start and stop."""
 
 import asyncio
-import dataclasses
-import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
-from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
-from mainspring.domain.errors import AddressInUse
 from mainspring.ports.store import Store
-from mainspring.wiring import state_file
+from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import scheduler_service
 from mainspring.wiring.stopping import Stopping
 from mainspring.wiring.store import migrate, open_store
@@ -56,7 +52,7 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
     """
     stopping = Stopping()
     with stopping.on_signals():
-        async with _database(settings, tell) as located:
+        async with database(settings, tell) as located:
             export(located)
             applied = await migrate(located)
             if applied:
@@ -124,41 +120,6 @@ async def _until_drain(stopping: Stopping, duties: "asyncio.Task[None]") -> None
         duties.result()
     duties.cancel()
     await asyncio.wait({duties})
-
-
-@asynccontextmanager
-async def _database(settings: Settings, tell: Tell) -> AsyncIterator[Settings]:
-    """Yield the settings with a database in them: the configured one, or one of our own."""
-    if settings.database_url:
-        yield settings
-        return
-    data_dir = settings.data_dir.absolute()
-    if settings.embedded_port:
-        _check_port(settings.embedded_port)
-    server = EmbeddedPostgres(data_dir, port=settings.embedded_port or None)
-    await server.start()
-    try:
-        state_file.write(data_dir, server.dsn)
-        tell(f"PostgreSQL {server.version} runs on {data_dir}")
-        tell(f"database for other programs: MAINSPRING_DATABASE_URL='{server.dsn}'")
-        yield dataclasses.replace(settings, database_url=server.dsn, data_dir=data_dir)
-    finally:
-        state_file.remove(data_dir)
-        await server.stop()
-
-
-def _check_port(port: int) -> None:
-    """Refuse with a sentence what the server would refuse in its log."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise AddressInUse(
-                f"port {port} of 127.0.0.1 is not free ({error.strerror}); choose another one "
-                "with --database-port or MAINSPRING_EMBEDDED_PORT",
-                field="embedded_port",
-            ) from None
 
 
 def _worker_line(settings: Settings, registry: Registry) -> str:
