@@ -100,11 +100,9 @@ class Fleet:
         self._queues[held.mode].remove(held)
 
     def take_waiting(self, before: float | None = None) -> list[Held]:
-        """Take back the attempts that wait for a shared slot since before a time, or all."""
+        """Take back the attempts that wait since before a time, or all."""
         taken: list[Held] = []
-        for mode, queue in self._queues.items():
-            if before is not None and mode is Mode.PROCESS:
-                continue
+        for queue in self._queues.values():
             while queue and (before is None or queue[0].claimed_at < before):
                 taken.append(queue.popleft())
         return taken
