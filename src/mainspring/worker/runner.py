@@ -7,6 +7,7 @@ lease, writes nothing to the store, and ends with the agent.
 import asyncio
 import ctypes
 import gc
+import io
 import os
 import signal
 import socket
@@ -63,6 +64,9 @@ def runner_main(
         # A signal to the whole group is for the agent, which drains. A function, because a signal
         # that is ignored would stay ignored in the programs that handlers start.
         signal.signal(sign, _leave_to_agent)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What handlers print shall be seen when they print it, also through a pipe.
+        sys.stdout.reconfigure(line_buffering=True)
     connection = socket.socket(fileno=fd)
     _, fds, _, _ = socket.recv_fds(connection, _GREETING_BYTES, 1)
     if not fds:
