@@ -1,6 +1,7 @@
 """Sessions on a store in memory, for tests of users' code."""
 
 from mainspring.adapters.memory.store import MemoryStore
+from mainspring.adapters.system import SystemIds
 from mainspring.core.session import Session
 from mainspring.ports.clock import Clock
 from mainspring.wiring.sessions import Sessions
@@ -11,6 +12,6 @@ def memory_sessions(clock: Clock) -> Sessions:
     store = MemoryStore(clock)
 
     async def open_session() -> Session:
-        return Session(store, clock)
+        return Session(store, clock, SystemIds())
 
     return Sessions(open_session)

@@ -8,7 +8,9 @@ from mainspring.adapters.postgres.dead_letters import DeadLettering
 from mainspring.adapters.postgres.housekeeping import Housekeeping
 from mainspring.adapters.postgres.leases import Leasing
 from mainspring.adapters.postgres.migrate import check
+from mainspring.adapters.postgres.plans import Planning
 from mainspring.adapters.postgres.pool import Connections, PoolOptions
+from mainspring.adapters.postgres.schedules import Scheduling
 from mainspring.adapters.postgres.settle import Settling
 from mainspring.adapters.postgres.submit import Submitting
 from mainspring.adapters.postgres.wakeups import HintSender, PostgresWakeups
@@ -19,7 +21,15 @@ from mainspring.ports.store import Wakeups
 
 
 class PostgresStore(
-    Submitting, Settling, Leasing, Controlling, DeadLettering, Registering, Housekeeping
+    Submitting,
+    Settling,
+    Leasing,
+    Controlling,
+    DeadLettering,
+    Registering,
+    Housekeeping,
+    Planning,
+    Scheduling,
 ):
     """`ports.store.Store` on PostgreSQL. Nothing is connected before the first use.
 
