@@ -57,6 +57,13 @@ class Settings:
             secret=True,
         ),
     ] = ""
+    database_pooled: Annotated[
+        bool,
+        Facts(
+            "`database_url` leads through PgBouncer or the like in transaction mode. Also true "
+            "when `database_direct_url` is set",
+        ),
+    ] = False
     database_pool_size: Annotated[
         int, Facts("Most connections that one process opens", unit="connections", low=2, high=200)
     ] = 8
@@ -180,6 +187,13 @@ class Settings:
             high=30 * 86400,
         ),
     ] = 1800.0
+    shell_tasks: Annotated[
+        bool,
+        Facts(
+            "Run tasks of the built-in type `shell`: whoever may submit tasks can then run any "
+            "command as the user of the worker",
+        ),
+    ] = False
     history_days: Annotated[
         float, Facts("How long finished tasks are kept", unit="days", low=1, high=3650)
     ] = 30.0
@@ -298,6 +312,11 @@ def child_environment(settings: Settings) -> dict[str, str]:
     """Return the environment for a child process that shall have the same settings."""
     ours = {entry.variable: _as_text(getattr(settings, entry.name)) for entry in entries()}
     return {**os.environ, **ours}
+
+
+def foreign_environment() -> dict[str, str]:
+    """Return the environment for a program that is not ours: without our settings and secrets."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
 
 
 def export(settings: Settings) -> None:
@@ -427,10 +446,22 @@ def _accept_number(entry: Entry, label: str, value: object) -> float:
     raise InvalidValue(f"{label} is {shown(value)}; give a number{unit} {_bounds(entry)}")
 
 
+def _accept_switch(_entry: Entry, label: str, value: object) -> bool:
+    given = value.strip().lower() if isinstance(value, str) else value
+    for answer, words in ((True, _YES), (False, _NO)):
+        if given is answer or given in words:
+            return answer
+    raise InvalidValue(f"{label} is {shown(value)}; give true or false")
+
+
+_YES: Final = ("true", "yes", "on", "1")
+_NO: Final = ("false", "no", "off", "0")
+
 _ACCEPTORS: Final[dict[type, Callable[[Entry, str, object], object]]] = {
     str: _accept_text,
     Path: _accept_path,
     tuple: _accept_names,
+    bool: _accept_switch,
     int: _accept_whole,
     float: _accept_number,
 }
@@ -446,6 +477,8 @@ def _bounds(entry: Entry) -> str:
 
 
 def _as_text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return ",".join(value) if isinstance(value, tuple) else str(value)
 
 

@@ -74,6 +74,18 @@ def test_numbers_that_are_none_are_refused(tmp_path: Path, value: str) -> None:
         loaded(tmp_path, {"MAINSPRING_PROCESSES": value})
 
 
+@pytest.mark.parametrize(
+    ("value", "answer"), [("true", True), ("1", True), ("Off", False), ("no", False)]
+)
+def test_switches(tmp_path: Path, value: str, answer: bool) -> None:
+    assert loaded(tmp_path, {"MAINSPRING_DATABASE_POOLED": value}).database_pooled is answer
+
+
+def test_a_switch_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration, match="'maybe'; give true or false"):
+        loaded(tmp_path, {"MAINSPRING_DATABASE_POOLED": "maybe"})
+
+
 def test_a_wrong_database_url_is_not_shown(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         loaded(tmp_path, {"MAINSPRING_DATABASE_URL": "mysql://me:hunter2@host/db"})
@@ -114,7 +126,11 @@ def test_settings_are_frozen() -> None:
 
 def test_a_child_gets_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(
-        queues=("a", "b"), lease_seconds=2.5, heartbeat_seconds=0.5, data_dir=tmp_path
+        queues=("a", "b"),
+        database_pooled=True,
+        lease_seconds=2.5,
+        heartbeat_seconds=0.5,
+        data_dir=tmp_path,
     )
     monkeypatch.setenv("UNRELATED", "kept")
     environ = child_environment(settings)
@@ -142,6 +158,8 @@ def test_every_setting_is_documented_as_it_is() -> None:
 def _row(entry: Any) -> list[str]:
     facts = entry.facts
     default = ",".join(entry.default) if isinstance(entry.default, tuple) else str(entry.default)
+    if isinstance(entry.default, bool):
+        default = default.lower()
     if facts.choices:
         bounds = ", ".join(facts.choices)
     elif facts.low is not None:

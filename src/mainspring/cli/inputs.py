@@ -65,15 +65,17 @@ def _read_file(name: str) -> bytes:
         raise InvalidValue(f"payload file {shown(name)}: {reason}", field="payload") from None
 
 
-class TaskIdType(click.ParamType[UUID]):
-    """A task id on the command line."""
-
-    name = "id"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
-        """Return the id or refuse it with a sentence."""
-        del param, ctx
-        return task_id_of(value)
+def as_task_id(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> UUID | None:
+    """Turn an argument into a task id, or refuse it with a sentence."""
+    del context, parameter
+    return None if value is None else task_id_of(value)
 
 
-TASK_ID: Final = TaskIdType()
+def as_task_ids(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[UUID, ...]:
+    """Turn arguments into task ids."""
+    del context, parameter
+    return tuple(task_id_of(value) for value in values)

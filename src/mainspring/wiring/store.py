@@ -63,7 +63,7 @@ def _pool_options(settings: Settings) -> PoolOptions:
         dsn=database_url(settings),
         direct_dsn=direct,
         # A way past a pooler is only named where there is one.
-        pooled=direct is not None,
+        pooled=settings.database_pooled or direct is not None,
         size=settings.database_pool_size,
     )
 
