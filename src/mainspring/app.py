@@ -8,6 +8,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.app_schedules import AppSchedules, DeclaredSchedules
 from mainspring.config import Settings, load
 from mainspring.core.definitions import define
 from mainspring.core.lifecycle import task_id_of
@@ -158,7 +159,7 @@ class TaskCall:
         return build_task(self._app.ids, definition.name, parameters, self._options, definition)
 
 
-class Mainspring:
+class Mainspring(DeclaredSchedules):
     """A Mainspring app: register handlers, submit tasks, look after them.
 
     Nothing is opened before the first use. `settings` default to those of the environment, read
@@ -172,6 +173,9 @@ class Mainspring:
         self.ids = system_ids()
         self.sessions = Sessions(self._open)
         self._transactions = caller_transactions()
+        self.schedules = AppSchedules(self.sessions, self.registry)
+        """Schedules: `app.schedules.create(...)` and so on."""
+
         self.sync = SyncFacade(self)
         """The same verbs for callers that block: `app.sync.submit(...)`."""
 

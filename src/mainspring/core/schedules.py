@@ -250,6 +250,10 @@ class Schedules:
         moment = await self._store.store_time() if after is None else check_instant(after, "after")
         return preview(spec_of(stored.spec), moment, count)
 
+    async def now(self) -> datetime:
+        """Return the store's time."""
+        return await self._store.store_time()
+
     async def _meet(
         self,
         known: StoredSchedule,
