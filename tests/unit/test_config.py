@@ -7,14 +7,11 @@ import pytest
 from mainspring.config import (
     Settings,
     child_environment,
-    entries,
     load,
     unknown_variables,
     without_password,
 )
 from mainspring.domain.errors import InvalidConfiguration
-
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "configuration.md"
 
 
 def loaded(tmp_path: Path, environ: dict[str, str] | None = None, **overrides: Any) -> Settings:
@@ -141,36 +138,3 @@ def test_a_child_gets_the_same_settings(tmp_path: Path, monkeypatch: pytest.Monk
 def test_misspelt_variables_are_found() -> None:
     environ = {"MAINSPRING_PROCESES": "1", "MAINSPRING_PROCESSES": "1", "PATH": "/"}
     assert unknown_variables(environ) == ["MAINSPRING_PROCESES"]
-
-
-def test_every_setting_is_documented_as_it_is() -> None:
-    rows = {
-        cells[0].strip("`"): cells
-        for line in PAGE.read_text().splitlines()
-        if line.startswith("| `")
-        for cells in [[cell.strip() for cell in line.strip("|").split(" | ")]]
-    }
-    assert list(rows) == [entry.name for entry in entries()]
-    for entry in entries():
-        assert rows[entry.name] == _row(entry)
-
-
-def _row(entry: Any) -> list[str]:
-    facts = entry.facts
-    default = ",".join(entry.default) if isinstance(entry.default, tuple) else str(entry.default)
-    if isinstance(entry.default, bool):
-        default = default.lower()
-    if facts.choices:
-        bounds = ", ".join(facts.choices)
-    elif facts.low is not None:
-        bounds = f"{facts.low:.10g} to {facts.high:.10g}"
-    else:
-        bounds = ""
-    return [
-        f"`{entry.name}`",
-        f"`{entry.variable}`",
-        f"`{default}`" if default else "",
-        facts.unit,
-        bounds,
-        facts.doc,
-    ]
