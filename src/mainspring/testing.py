@@ -22,7 +22,8 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
 
-from mainspring.app import Mainspring, TaskState
+from mainspring.app import Mainspring
+from mainspring.app_tasks import TaskState
 from mainspring.core.declarations import deploy
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.session import Session

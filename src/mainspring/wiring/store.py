@@ -7,9 +7,14 @@ from mainspring.adapters.system import SystemClock, SystemIds
 from mainspring.config import Settings
 from mainspring.core.session import Session
 from mainspring.domain.errors import StoreUnavailable
-from mainspring.ports.clock import IdSource
+from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 from mainspring.wiring import state_file
+
+
+def system_clock() -> Clock:
+    """Return the clock of this machine."""
+    return SystemClock()
 
 
 def system_ids() -> IdSource:
