@@ -109,6 +109,7 @@ async def _submit(
         note(f"key {built.key!r} was used before; this is the task of that time")
     if not as_json:
         click.echo(str(stored.id))
+    await _note_unserved(session, built.task_type)
     status: TaskStatus | None = None
     if do_wait:
         status = await session.waiting.wait(stored.id, patience)
@@ -123,6 +124,16 @@ async def _submit(
         return EXIT_DONE
     note(f"task {task.task_id} is {task.status}: {task.last_error or task.reason or 'no reason'}")
     return EXIT_FAILED
+
+
+async def _note_unserved(session: Session, task_type: str) -> None:
+    """A misspelt type is no error, a worker for it may come later; but it should not surprise."""
+    workers = await session.store.workers()
+    if not workers:
+        note("no worker is alive; the task waits until one is")
+    elif not any(task_type in worker.task_types for worker in workers):
+        known = ", ".join(sorted({name for worker in workers for name in worker.task_types}))
+        note(f"no worker has a handler for {task_type!r}, so the task waits; they have: {known}")
 
 
 def _result(task: Task) -> str:

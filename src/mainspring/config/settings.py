@@ -187,7 +187,8 @@ class Settings:
     key_days: Annotated[
         float,
         Facts(
-            "How long an idempotency key is remembered after its task has finished",
+            "How long an idempotency key is remembered, from its submission on and in any case "
+            "while its task is live",
             unit="days",
             low=1,
             high=3650,
