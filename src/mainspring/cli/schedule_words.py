@@ -32,8 +32,16 @@ _DURATIONS: Final = frozenset(
 def timetable_options(command: F) -> F:
     """Add the options that say when a schedule fires."""
     for option in (
-        click.option("--fold", type=click.Choice(list(FoldRule)), help="When clocks go back."),
-        click.option("--gap", type=click.Choice(list(GapRule)), help="When clocks go forward."),
+        click.option(
+            "--fold",
+            type=click.Choice([one.value for one in FoldRule]),
+            help="When clocks go back.",
+        ),
+        click.option(
+            "--gap",
+            type=click.Choice([one.value for one in GapRule]),
+            help="When clocks go forward.",
+        ),
         click.option(
             "--exclusions",
             metavar="JSON|@FILE",
@@ -58,14 +66,16 @@ def policy_options(command: F) -> F:
         click.option("--overlap-limit", type=int, help="Runs at a time (allow), or that may wait."),
         click.option(
             "--overlap",
-            type=click.Choice(list(OverlapRule)),
+            type=click.Choice([one.value for one in OverlapRule]),
             help="When the run before is unfinished (skip).",
         ),
         click.option("--misfire-tolerance", metavar="S", help="Lateness that is ordinary (30s)."),
         click.option("--misfire-limit", type=int, help="Most missed times to run (100)."),
         click.option("--misfire-window", metavar="S", help="Older times never run (24h)."),
         click.option(
-            "--misfire", type=click.Choice(list(MisfireRule)), help="Missed times (run_once)."
+            "--misfire",
+            type=click.Choice([one.value for one in MisfireRule]),
+            help="Missed times (run_once).",
         ),
         click.option("--max-runs", type=int, help="End after so many runs."),
         click.option("--jitter", metavar="S", help="Delay each run by up to this."),

@@ -37,7 +37,7 @@ def schedules() -> None:
 @click.option("--type", "task_type", metavar="T", required=True, help="Task type of its runs.")
 @click.option(
     "--if-exists",
-    type=click.Choice(list(OnConflict)),
+    type=click.Choice([one.value for one in OnConflict]),
     default=OnConflict.ERROR.value,
     show_default=True,
     help="What becomes of another schedule of this name.",
@@ -169,7 +169,11 @@ def resume(
 
 @schedules.command()
 @click.argument("name")
-@click.option("--overlap", type=click.Choice(list(OverlapRule)), help="Instead of its own policy.")
+@click.option(
+    "--overlap",
+    type=click.Choice([one.value for one in OverlapRule]),
+    help="Instead of its own policy.",
+)
 @json_option
 @store_options
 def trigger(
