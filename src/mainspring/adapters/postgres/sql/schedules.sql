@@ -342,15 +342,16 @@ ORDER BY k.nominal_at DESC
 LIMIT $2;
 
 -- name: zone_prints
--- Few, whatever the number of schedules.
+-- Few, whatever the number of schedules. Asked once when a planner starts, which is worth no index.
 SELECT DISTINCT s.timezone, s.zone_print FROM mainspring.schedules s
-WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.timezone > '';
+WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.name > '';
 
 -- name: schedules_of_zone
 -- $1 zone, $2 zone print, $3 limit.
 SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts
 FROM mainspring.schedules s
-WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.timezone = $1 AND s.zone_print = $2
+WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.name > '' AND s.timezone = $1
+    AND s.zone_print = $2
 LIMIT $3;
 
 -- name: forget_ticks
