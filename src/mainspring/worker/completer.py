@@ -172,6 +172,9 @@ class Completer:
 
     async def _isolate(self, batch: list[_Item], error: Exception) -> list[_Item]:
         """One ending that the store refuses must not fail its neighbours: halve until alone."""
+        for item in batch:
+            # Endings of other kinds in this batch may have been stored before the refusal.
+            item.is_uncertain = item.is_uncertain or len(batch) > 1
         if len(batch) > 1:
             middle = len(batch) // 2
             again = await self._send(batch[:middle])
