@@ -11,7 +11,13 @@ from itertools import pairwise
 from typing import Any, Final
 
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
-from mainspring.domain.values import NUMBER_DIGITS_MAX, PAYLOAD_BYTES_MAX, check_json, shown
+from mainspring.domain.values import (
+    NO_NUMBER,
+    NUMBER_DIGITS_MAX,
+    PAYLOAD_BYTES_MAX,
+    check_json,
+    shown,
+)
 
 _EXACT_DIGITS: Final = 17
 """A number with a fraction of more significant digits than these cannot be held exactly."""
@@ -28,7 +34,10 @@ def decode(text: str | bytes, field: str, bytes_max: int = PAYLOAD_BYTES_MAX) ->
     except UnicodeError:
         raise InvalidValue(f"{field} is not text in UTF-8", field=field) from None
     if len(data) > bytes_max:
-        message = f"{field} has {len(data):,} bytes; the most is {bytes_max:,}"
+        message = (
+            f"{field} has more than {bytes_max:,} bytes; keep the data elsewhere and give its "
+            "address"
+        )
         raise PayloadTooLarge(message, field=field)
     reader = _Reader(field)
     try:
@@ -64,7 +73,7 @@ class _Reader:
         return value
 
     def constant(self, name: str) -> Any:
-        raise self._refusal(f"contains {name}, which JSON has no number for")
+        raise self._refusal(f"contains {name}, {NO_NUMBER}")
 
     def whole(self, literal: str) -> int:
         if len(literal) > NUMBER_DIGITS_MAX:

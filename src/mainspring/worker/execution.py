@@ -32,7 +32,7 @@ from mainspring.domain.task import (
     Released,
     Retried,
 )
-from mainspring.domain.values import check_instant, check_seconds, clip_text
+from mainspring.domain.values import check_instant, check_seconds, clip_text, hide_secrets
 from mainspring.ports.clock import Clock
 from mainspring.worker.messages import StopReason
 
@@ -131,7 +131,9 @@ class Execution:
             return Completed(encode(value, "result"))
         except Exception as error:  # noqa: BLE001 - a result may be anything
             # The same handler would return the same again, after doing its work again.
-            return Failed(failure(FailureKind.INVALID_RESULT, error))
+            # Where it was found out says nothing about where the value comes from.
+            is_ours = isinstance(error, InvalidValue)
+            return Failed(failure(FailureKind.INVALID_RESULT, error, with_traceback=not is_ours))
 
     def _raised(self, error: BaseException) -> Ended:
         if isinstance(error, Outcome):
@@ -223,7 +225,7 @@ def timed_out(lease: Lease, error: BaseException | None = None) -> Failure:
 
 def one_line(text: object, bytes_max: int = MESSAGE_BYTES_MAX) -> str:
     """Return text on one line and short enough to be stored."""
-    return " ".join(clip_text(_cut(_text(text)), bytes_max).split())
+    return " ".join(clip_text(hide_secrets(_cut(_text(text))), bytes_max).split())
 
 
 def _said(kind: FailureKind, reason: object, outcome: BaseException) -> Failure:
@@ -238,7 +240,7 @@ def _traceback(error: BaseException) -> str:
         lines = traceback.format_exception(type(error), error, frames)
     except Exception:  # noqa: BLE001 - formatting runs code of the error's classes
         return f"(the traceback of {type(error).__name__} cannot be shown)"
-    return clip_text(_cut("".join(lines)))
+    return clip_text(hide_secrets(_cut("".join(lines))))
 
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:
