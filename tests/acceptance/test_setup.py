@@ -57,7 +57,7 @@ class TestUp:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            answer = shell("up", "--database-port", port)
+            answer = shell("up", "--embedded-port", port)
         assert answer.status == 1
         assert f"port {port} of 127.0.0.1 is not free (Address already in use)" in answer.sentence
 
@@ -143,7 +143,12 @@ class TestApp:
         ("name", "part"),
         [
             ("no.such.module:app", "there is no module 'no.such.module'"),
-            ("broken:app", "ZeroDivisionError: division by zero"),
+            ("broken:app", "ZeroDivisionError: division by zero ("),
+            ("grammar:app", "grammar.py, line 2"),
+            ("quitting:app", "SystemExit: 7 ("),
+            ("mute:app", "cannot be imported: Mute ("),
+            ("loud:app", "ValueError: two lines ("),
+            ("refused:app", "refused.py, line 3"),
             ("wrong:app", "has no such name"),
             ("wrong:thing", "has 3 there"),
             ("wrong:", "write it as MODULE:APP"),
@@ -152,6 +157,16 @@ class TestApp:
     )
     def test_that_is_not_one(self, shell: Shell, name: str, part: str) -> None:
         (shell.directory / "broken.py").write_text("1 / 0\n")
+        (shell.directory / "grammar.py").write_text("\ndef broken(:\n")
+        (shell.directory / "quitting.py").write_text("raise SystemExit(7)\n")
+        (shell.directory / "mute.py").write_text(
+            "class Mute(Exception):\n    def __str__(self):\n        1 / 0\nraise Mute\n"
+        )
+        (shell.directory / "loud.py").write_text("raise ValueError('two\\r\\nlines')\n")
+        (shell.directory / "refused.py").write_text(
+            "from mainspring import Mainspring\napp = Mainspring()\n@app.task(timeout=-1)\n"
+            "def work(): ...\n"
+        )
         (shell.directory / "wrong.py").write_text("thing = 3\n")
         (shell.directory / "two.py").write_text(
             "from mainspring import Mainspring\napp = Mainspring()\nother = Mainspring()\n"

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import UnsupportedOperation
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -75,6 +76,12 @@ def import_tasks(settings: Settings, path: Path, *, check_only: bool, as_json: b
                         moved(batch[-1].end)
                 else:
                     with_session(settings, partial(_store, lines, tally, moved, as_json=as_json))
+    except UnsupportedOperation:
+        message = (
+            f"file {shown(str(path))} is read twice, so that importing it again adds nothing; "
+            "save it as a regular file"
+        )
+        raise InvalidValue(message, field="file") from None
     except OSError as error:
         raise InvalidValue(f"file {shown(str(path))}: {error.strerror}", field="file") from None
     if as_json:

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.output import escaped, is_terminal, print_json, when
+from mainspring.cli.output import escaped, is_terminal, print_json, shortened, when
 from mainspring.cli.sessions import with_session
 from mainspring.config import Settings
 from mainspring.core.session import Session
@@ -98,7 +98,7 @@ def _table(found: list[Task]) -> Table:
             when(task.scheduled_at),
             str(task.attempt_count),
             _progress(task).strip(),
-            escaped(task.last_error or "")[:_ERROR_LENGTH],
+            shortened(escaped(task.last_error or ""), _ERROR_LENGTH),
         )
         # As Text: brackets in what users wrote are no markup.
         table.add_row(*(Text(cell) for cell in cells))

@@ -16,8 +16,7 @@ from mainspring.wiring.roles import run_up
 @click.command()
 @worker_options
 @click.option(
-    "--database-port",
-    "embedded_port",
+    "--embedded-port",
     type=int,
     help="TCP port for the PostgreSQL it runs (default: a socket in the data directory).",
 )

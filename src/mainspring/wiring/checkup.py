@@ -121,7 +121,9 @@ async def _workers(settings: Settings) -> AsyncIterator[Finding]:
     finally:
         await store.close()
     yield Finding("workers", ok=True, detail=f"{len(found)} alive; {dead_letters} dead letters")
-    detail = "every task that is ready has a worker with a handler for it"
+    detail = (
+        f"no task waits for over {UNSERVED_SECONDS:.0f} s without a worker that has its handler"
+    )
     if unserved:
         detail = f"ready tasks wait that no worker has a handler for: {', '.join(unserved)}"
     yield Finding("task types", not unserved, detail)
