@@ -30,6 +30,9 @@ from mainspring.worker.setting import Setting
 FLIGHTS_MAX: Final = 2
 PAUSE_SECONDS: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 1.0
+BEHIND_BATCHES: Final = 20
+"""So many full batches of endings may wait before the worker takes no more tasks."""
+
 _SHOWN: Final = 5
 
 
@@ -58,6 +61,11 @@ class Completer:
         self._stats = stats
         self._waiting: deque[_Item] = deque()
         self._flights: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether endings wait that should be stored before more tasks are run."""
+        return len(self._waiting) > BEHIND_BATCHES * self._batch_tasks
 
     def add(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
         """Store how an attempt ended, soon."""
