@@ -57,8 +57,10 @@ class Tally:
         if as_json:
             print_json({"line": number, "field": field, "error": message})
         elif self.refused <= _REPORTED_MAX:
+            _wipe_bar()
             note(f"line {number}: {escaped(message)}")
         elif self.refused == _REPORTED_MAX + 1:
+            _wipe_bar()
             note("further wrong lines are counted and not shown; --json shows all")
 
 
@@ -177,6 +179,12 @@ def _digest(file: BinaryIO) -> str:
         digest.update(chunk)
     file.seek(0)
     return digest.hexdigest()[:_DIGEST_LENGTH]
+
+
+def _wipe_bar() -> None:
+    """Make room for a line of text where the bar is; the bar is drawn anew when it moves."""
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[2K", nl=False, err=True)
 
 
 @contextmanager
