@@ -125,6 +125,21 @@ class TestDatabase:
         assert answer.status == 1
         assert "newer version of Mainspring" in answer.sentence
 
+    async def test_that_may_forget_what_it_acknowledged(self, shell: Shell, database: str) -> None:
+        connection = await asyncpg.connect(database)
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+        await connection.close()
+        shell.environment["MAINSPRING_DATABASE_URL"] = database
+        (shell.directory / "my_app.py").write_text(APP)
+        for command in (("scheduler",), ("worker", "--app", "my_app:app", "--processes", 1)):
+            running = shell.start(*command)
+            assert "in a crash" in running.until("warning: synchronous_commit is off")
+            assert running.stop() == 0
+        doctor = shell("doctor")
+        assert doctor.status == 1
+        assert "WRONG  durability" in doctor.out
+
     def test_of_another_kind(self, shell: Shell) -> None:
         answer = shell("tasks", "list", MAINSPRING_DATABASE_URL="mysql://me:hunter2@host/db")
         assert answer.status == 2

@@ -7,6 +7,7 @@ from contextlib import suppress
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
+from mainspring.wiring.checkup import risks
 from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import alert_of, deploy_schedules, scheduler_service
 from mainspring.wiring.stopping import Stopping
@@ -23,6 +24,7 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
     with stopping.on_signals():
         store = await open_store(settings)
         try:
+            await _warn(settings, tell)
             export(settings)
             await deploy_schedules(store, registry)
             agent = worker_agent(store, settings, registry)
@@ -38,6 +40,7 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
     with stopping.on_signals():
         store = await open_store(settings)
         try:
+            await _warn(settings, tell)
             await deploy_schedules(store, registry)
             duties = asyncio.create_task(_duties(store, settings, registry))
             tell("scheduler is ready")
@@ -61,9 +64,16 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
                 tell(f"database is migrated: {len(applied)} steps")
             store = await open_store(located)
             try:
+                await _warn(located, tell)
                 return await _serve(store, located, registry, stopping, tell)
             finally:
                 await store.close()
+
+
+async def _warn(settings: Settings, tell: Tell) -> None:
+    """A server that can forget what it acknowledged works all the same, so it has to be said."""
+    for risk in await risks(settings):
+        tell(f"warning: {risk}")
 
 
 async def _serve(
