@@ -1,4 +1,5 @@
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -149,6 +150,29 @@ class TestSubmitting:
             assert [handle.id for handle in handles] == [task.id for task in built]
             assert await t.run_until_idle() == 2500
             assert calls == [(n, 0) for n in range(2500)]
+
+    @pytest.mark.parametrize("tasks", ["abc", [1], [{"task_type": "mail"}]])
+    async def test_many_that_are_no_tasks(self, app: Mainspring, tasks: Any) -> None:
+        async with TestApp(app) as t:
+            with pytest.raises(InvalidValue, match=r"tasks\[0\] is .*; give tasks made by build"):
+                await app.submit_many(tasks)
+            assert await t.tasks() == []
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("status", "nope"),
+            ("task_type", "two words"),
+            ("queue", ""),
+            ("since", "yesterday"),
+            ("until", datetime(2026, 1, 1)),  # noqa: DTZ001 - what is refused
+            ("limit", 0),
+        ],
+    )
+    async def test_a_list_with_a_wrong_bound(self, app: Mainspring, name: str, value: Any) -> None:
+        async with TestApp(app):
+            with pytest.raises(InvalidValue, match=f"{name} is "):
+                _ = [task async for task in app.tasks(**{name: value})]
 
     async def test_a_built_task_takes_no_more_options(self, app: Mainspring) -> None:
         built = app.new_task("add", {"a": 1, "b": 1})
