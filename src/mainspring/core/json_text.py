@@ -1,6 +1,6 @@
 """Reading JSON text from outside so that nothing in it is changed silently or does harm.
 
-The parsers at hand accept what the task store or another client cannot hold (RELIABILITY.md 0.3):
+The parsers at hand accept what the task store or another client cannot hold:
 numbers that are not numbers, numbers that turn into others, keys that hide one another, nesting
 without end. All of that is refused here, with the name of the field.
 """

@@ -193,7 +193,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as people see it (REQUIREMENTS.md section 4)."""
+    """A task as people see it."""
 
     task_id: UUID
     task_type: str

@@ -1,8 +1,8 @@
 """What a value must be to be accepted, everywhere and before anything is stored.
 
 The bounds are the intersection of what Python, PostgreSQL, Redis, protobuf and JavaScript can all
-hold (RELIABILITY.md 0.3 and 4.2). Each function returns the accepted value or raises
-`InvalidValue` with the name of the field, what was wrong and what would be right.
+hold. Each function returns the accepted value or raises `InvalidValue` with the name of the
+field, what was wrong and what would be right.
 """
 
 import math
