@@ -19,6 +19,7 @@ from mainspring.worker.enforcer import Enforcer
 from mainspring.worker.held import WorkerStats
 from mainspring.worker.messages import StopReason
 from mainspring.worker.options import WorkerOptions
+from mainspring.worker.progress import send_progress
 from mainspring.worker.setting import Setting
 from mainspring.worker.waiting import first_of
 
@@ -175,11 +176,14 @@ class Agent:
     async def _store_progress(self) -> None:
         while True:
             await self._attempts.reported.wait()
-            for held in self._attempts.take_progress():
-                progress, held.progress = held.progress, None
-                if progress is None:
-                    continue
-                if not await self._store.progress(held.reference, progress):
+            reporting = self._attempts.take_progress()
+            for place, held in enumerate(reporting):
+                try:
+                    is_held = await send_progress(self._store, held)
+                except Unavailable:
+                    self._attempts.report_again(reporting[place:])
+                    raise
+                if not is_held:
                     self._attempts.stop(held, StopReason.LOST)
             # What is replaced meanwhile is never written.
             await self._clock.sleep(_PROGRESS_SECONDS)

@@ -25,6 +25,7 @@ from mainspring.domain.task import (
 )
 from mainspring.worker.execution import failure
 from mainspring.worker.held import Held, Holdings, WorkerStats
+from mainspring.worker.progress import send_progress
 from mainspring.worker.setting import Setting
 
 FLIGHTS_MAX: Final = 2
@@ -152,9 +153,7 @@ class Completer:
     async def _store_progress(self, batch: list[_Item]) -> None:
         """What a handler said last is kept with the finished task."""
         for item in batch:
-            progress, item.held.progress = item.held.progress, None
-            if progress is not None:
-                await self._store.progress(item.held.reference, progress)
+            await send_progress(self._store, item.held)
 
     async def _without_committed(self, batch: list[_Item]) -> list[_Item]:
         """Check the tasks that handlers say they have completed themselves."""

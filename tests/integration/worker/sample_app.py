@@ -203,6 +203,14 @@ async def reports(ctx: TaskContext, steps: int) -> None:
     await ctx.heartbeat()
 
 
+async def says_once(ctx: TaskContext, log: str, gate: str) -> None:
+    note(log, "start")
+    while not Path(gate).exists():
+        await asyncio.sleep(0.01)
+    await ctx.progress("half")
+    await asyncio.sleep(60)
+
+
 async def completes_in_postgres(ctx: TaskContext, dsn: str, commit: bool) -> None:
     """Writes a row of its own and completes the task in the same transaction."""
     connection = await asyncpg.connect(dsn)
@@ -239,6 +247,7 @@ def registry() -> Registry:
         outcome,
         when,
         third_time_lucky,
+        says_once,
         trap,
         reports,
         completes_itself,

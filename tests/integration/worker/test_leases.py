@@ -57,6 +57,23 @@ async def test_a_short_outage_costs_nothing(cut_bench: Bench) -> None:
     assert (agent.stats.lost, agent.stats.stale, agent.stats.abandoned) == (0, 0, 0)
 
 
+async def test_progress_of_an_outage_is_stored_after_it(cut_bench: Bench, tmp_path: Path) -> None:
+    store, gate = cut_store(cut_bench), tmp_path / "gate"
+    cut_bench.start()
+    task_id = await cut_bench.submit("says_once", {"log": cut_bench.log, "gate": str(gate)})
+    await cut_bench.noted("start")
+    store.cut()
+    gate.touch()
+    await until(lambda: store.refused_progress >= 2)
+    store.heal()
+
+    async def is_shown() -> bool:
+        progress = (await cut_bench.get(task_id)).progress
+        return progress is not None and bytes(progress) == b'"half"'
+
+    await until(is_shown, 5)
+
+
 async def test_an_outage_longer_than_the_lease_stops_the_handler_in_time(
     cut_bench: Bench,
 ) -> None:
