@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Final, Self, Unpack, overload
+from typing import Any, Concatenate, Final, Self, Unpack, overload
 from uuid import UUID
 
 from mainspring.app_schedules import AppSchedules, DeclaredSchedules
-from mainspring.app_tasks import P, R, TaskHandle, TaskState, TaskType, state_of
+from mainspring.app_tasks import Q, R, Register, TaskHandle, TaskState, TaskType, state_of
 from mainspring.config import Settings, load
+from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.options import (
@@ -88,7 +89,12 @@ class Mainspring(DeclaredSchedules):
         await self.sessions.close()
 
     @overload
-    def task(self, name: Callable[P, R], /) -> TaskType[P, R]: ...
+    def task(
+        self, name: Callable[Concatenate[TaskContext, Q], R], /
+    ) -> TaskType[Concatenate[TaskContext, Q], Q, R]: ...
+
+    @overload
+    def task(self, name: Callable[Q, R], /) -> TaskType[Q, Q, R]: ...
 
     @overload
     def task(
@@ -103,11 +109,11 @@ class Mainspring(DeclaredSchedules):
         queue: str | None = None,
         process: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
-    ) -> Callable[[Callable[P, R]], TaskType[P, R]]: ...
+    ) -> Register: ...
 
     def task(
         self,
-        name: str | Callable[P, R] | None = None,
+        name: str | Callable[..., Any] | None = None,
         /,
         *,
         process: bool = False,
@@ -127,7 +133,7 @@ class Mainspring(DeclaredSchedules):
             message = "key, at and delay belong to one task; give them to options(...)"
             raise InvalidValue(message, field="key")
 
-        def register(function: Callable[P, R]) -> TaskType[P, R]:
+        def register(function: Callable[..., Any]) -> TaskType[..., ..., Any]:
             full = complete_options(options)
             definition = define(
                 name if isinstance(name, str) else getattr(function, "__name__", ""),
@@ -149,7 +155,7 @@ class Mainspring(DeclaredSchedules):
 
     def new_task(
         self,
-        task: "str | TaskType[Any, Any] | NewTask",
+        task: "str | TaskType[..., ..., Any] | NewTask",
         payload: Any = None,
         /,
         **options: Unpack[OptionKeywords],
@@ -173,7 +179,7 @@ class Mainspring(DeclaredSchedules):
 
     async def submit(
         self,
-        task: "str | TaskType[Any, Any] | NewTask",
+        task: "str | TaskType[..., ..., Any] | NewTask",
         payload: Any = None,
         /,
         *,
