@@ -127,6 +127,21 @@ def test_signals_may_be_returned_or_raised(how: Callable[[Any], Callable[[], Any
     assert (failed.failure.kind, failed.failure.message) == (FailureKind.FINAL, "never")
 
 
+def test_a_snooze_until_some_time_is_counted_by_the_clock_of_the_store() -> None:
+    clock = ManualClock()
+
+    def handler() -> Snooze:
+        clock.advance(30)
+        return Snooze(until=START + timedelta(minutes=2))
+
+    prepared = Prepared(define("work", handler))
+    execution = Execution(
+        prepared, make_lease(), clock=clock, jitter=0.5, link=Link(), ends_at=30.0
+    )
+    clock.set(START + timedelta(hours=1))
+    assert execution.call() == Released(90.0)
+
+
 @pytest.mark.parametrize(
     "signal",
     [
