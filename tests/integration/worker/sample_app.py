@@ -203,12 +203,13 @@ async def reports(ctx: TaskContext, steps: int) -> None:
     await ctx.heartbeat()
 
 
-async def says_once(ctx: TaskContext, log: str, gate: str) -> None:
+def says_once(ctx: TaskContext, log: str, gate: str) -> None:
     note(log, "start")
     while not Path(gate).exists():
-        await asyncio.sleep(0.01)
-    await ctx.progress("half")
-    await asyncio.sleep(60)
+        time.sleep(0.01)
+    ctx.progress("half")
+    while not ctx.is_cancelled:
+        time.sleep(0.01)
 
 
 async def completes_in_postgres(ctx: TaskContext, dsn: str, commit: bool) -> None:
