@@ -61,6 +61,15 @@ class TestUp:
         assert answer.status == 1
         assert f"port {port} of 127.0.0.1 is not free (Address already in use)" in answer.sentence
 
+    def test_a_data_directory_that_is_damaged(self, shell: Shell) -> None:
+        cluster = shell.directory / ".mainspring" / "pgdata"
+        cluster.mkdir(parents=True)
+        (cluster / "PG_VERSION").write_text("18\n")
+        answer = shell("up")
+        assert answer.status == 1
+        assert f"{cluster}/postgresql.conf" in answer.sentence
+        assert "choose another directory" in answer.sentence
+
     def test_a_data_directory_that_is_a_file(self, shell: Shell) -> None:
         (shell.directory / "data").write_text("")
         answer = shell("up", "--data", "data")
