@@ -95,6 +95,20 @@ async def test_what_was_acknowledged_as_cancelled_never_starts(
     assert acknowledged.keys() & begun
 
 
+async def test_a_running_handler_is_told_within_a_second_by_whoever_cancels_and_leaves(
+    bench: Bench, database: str
+) -> None:
+    bench.start()
+    task_id = await bench.submit("asleep", {"log": bench.log})
+    await bench.noted("start")
+    brief = PostgresStore(PoolOptions(dsn=database))
+    assert await brief.cancel([task_id]) == [CancelState.CANCELLING]
+    await brief.close()
+    await bench.noted("stopped", seconds=1)
+    (task,) = await bench.ended(task_id)
+    assert task.status is TaskStatus.CANCELLED
+
+
 async def test_levels_start_by_weight_in_every_window_of_a_thousand(bench: Bench) -> None:
     lane_of: dict[str, Level] = {}
     for lane, priority in zip(LANES, (0, 2, 5, 9), strict=True):
