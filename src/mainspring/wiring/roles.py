@@ -14,6 +14,7 @@ from mainspring.wiring.stopping import Stopping
 from mainspring.wiring.store import migrate, open_store
 from mainspring.wiring.worker import worker_agent
 from mainspring.worker.agent import Agent
+from mainspring.worker.collection import collect_rarely
 
 Tell = Callable[[str], None]
 
@@ -101,6 +102,7 @@ async def _run_agent(
     agent: Agent, stopping: Stopping, tell: Tell, beside: "asyncio.Task[None] | None" = None
 ) -> bool:
     """Run an agent until it has drained; its drain is cut short by a second signal."""
+    collect_rarely()
     running = asyncio.create_task(agent.run(), name="mainspring-worker")
     drain = asyncio.create_task(stopping.drain.wait())
     now = asyncio.create_task(stopping.now.wait())

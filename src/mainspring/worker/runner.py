@@ -6,7 +6,6 @@ lease, writes nothing to the store, and ends with the agent.
 
 import asyncio
 import ctypes
-import gc
 import io
 import os
 import signal
@@ -28,6 +27,7 @@ from mainspring.domain.task import LeaseRef, Released
 from mainspring.ports.clock import Clock
 from mainspring.ports.transactions import CallerTransactions
 from mainspring.worker.channel import Channel
+from mainspring.worker.collection import collect_rarely
 from mainspring.worker.deadlines import Deadlines
 from mainspring.worker.execution import Ended as Ending
 from mainspring.worker.execution import Execution, Prepared
@@ -73,8 +73,7 @@ def runner_main(
         return
     page = StepPage(fds[0])
     os.close(fds[0])
-    gc.collect()
-    gc.freeze()
+    collect_rarely()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
         loop.run(_serve(registry, transactions, clock, connection, page))
 
