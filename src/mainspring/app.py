@@ -250,6 +250,7 @@ class Mainspring(DeclaredSchedules):
         status: TaskStatus | str | None = None,
         task_type: str | None = None,
         queue: str | None = None,
+        schedule: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
@@ -263,6 +264,7 @@ class Mainspring(DeclaredSchedules):
             status=_checked_status(status),
             task_type=None if task_type is None else check_name(task_type, "task_type"),
             queue=None if queue is None else check_name(queue, "queue"),
+            schedule=None if schedule is None else check_name(schedule, "schedule"),
             since=None if since is None else check_instant(since, "since"),
             until=None if until is None else check_instant(until, "until"),
         )

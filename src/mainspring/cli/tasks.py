@@ -217,6 +217,7 @@ def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Pat
 )
 @click.option("--type", "task_type", metavar="T", help="Only this task type.")
 @click.option("--queue", metavar="Q", help="Only this queue.")
+@click.option("--schedule", metavar="NAME", help="Only what this schedule made.")
 @click.option("--since", metavar="T", help="Created since a time, or so long ago: 2h.")
 @click.option("--until", metavar="T", help="Created before a time, or so long ago: 1h.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
@@ -227,6 +228,7 @@ def list_command(
     status: str | None,
     task_type: str | None,
     queue: str | None,
+    schedule: str | None,
     since: str | None,
     until: str | None,
     limit: int,
@@ -241,6 +243,7 @@ def list_command(
         ready=True if status == "ready" else None,
         task_type=None if task_type is None else check_name(task_type, "type"),
         queue=None if queue is None else check_name(queue, "queue"),
+        schedule=None if schedule is None else check_name(schedule, "schedule"),
         since=None if since is None else parse_since(since, "since"),
         until=None if until is None else parse_since(until, "until"),
     )

@@ -167,6 +167,9 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool | None = None
     task_type: str | None = None
     queue: str | None = None
+    schedule: str | None = None
+    """Name of the schedule that made them."""
+
     since: datetime | None = None
     until: datetime | None = None
 
