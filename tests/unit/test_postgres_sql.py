@@ -112,3 +112,5 @@ def test_an_outage_names_the_server_and_no_password() -> None:
         said = translated(error, wrote=False, server=server_of(dsn)).message
         assert said.startswith(f"the task store at {server} cannot be reached")
         assert "s3cr3t" not in said
+        said = translated(DriverError("28P01"), wrote=False, server=server_of(dsn)).message
+        assert said.startswith(f"the task store at {server} refuses the user or password")

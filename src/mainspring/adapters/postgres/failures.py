@@ -32,8 +32,8 @@ _BY_CODE: Final[dict[str, tuple[type[MainspringError], str]]] = {
     "42703": (MigrationNeeded, "lacks a column of this version; run `mainspring migrate`"),
     "42883": (MigrationNeeded, "lacks a function of this version; run `mainspring migrate`"),
     "42501": (SetupError, "refuses this user the rights it needs; grant them or use another user"),
-    "28P01": (SetupError, "refuses the user or password of the database URL"),
-    "28000": (SetupError, "refuses the user of the database URL"),
+    "28P01": (SetupError, "refuses the user or password of the database URL; correct them"),
+    "28000": (SetupError, "refuses the user of the database URL; name one that may log in"),
 }
 
 _BY_CLASS: Final[dict[str, tuple[type[MainspringError], str]]] = {
@@ -80,6 +80,7 @@ def translated(error: BaseException, *, wrote: bool, server: str = "") -> Mainsp
     """Return the error of the domain for one of the driver; ``wrote``: a write had been sent to
     ``server``.
     """
+    where = f"the task store{server and f' at {server}'}"
     code = next(sqlstates(error), None)
     lost = isinstance(
         error, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError
@@ -92,10 +93,9 @@ def translated(error: BaseException, *, wrote: bool, server: str = "") -> Mainsp
     if code is not None:
         known = _BY_CODE.get(code) or _BY_CLASS.get(code[:2])
         if known is not None:
-            return _named(known[0], known[1], error)
+            return _named(known[0], f"{where} {known[1]}", error)
     if lost:
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        where = f"the task store{server and f' at {server}'}"
         return StoreUnavailable(
             f"{where} cannot be reached ({hide_secrets(reason)}); check that PostgreSQL runs there "
             "and that the database URL is right"
@@ -117,5 +117,5 @@ def server_of(dsn: str) -> str:
 def _named(kind: type[MainspringError], meaning: str, error: BaseException) -> MainspringError:
     if issubclass(kind, InvalidValue):
         field = getattr(error, "column_name", None) or getattr(error, "constraint_name", None)
-        return kind(f"the task store {meaning}: {error}", field=field)
-    return kind(f"the task store {meaning}")
+        return kind(f"{meaning}: {error}", field=field)
+    return kind(meaning)
