@@ -28,6 +28,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`(\w+\.py)`:\s*\Z")
 _SERVES = re.compile(r"mainspring (up|worker|scheduler)\b|flask .*\brun\b|make up\b")
 _LOOKS = re.compile(r"mainspring .*\b(list|get)\b|ls\b|grep\b|curl -s \S+$")
+_OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "WORKERS"}
 _ANYTHING = re.escape("...")
 
 
@@ -159,7 +160,9 @@ class Terminal:
 
     def _environment(self) -> dict[str, str]:
         here = Path(sys.executable).parent
-        return {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
+        # A reader's shell was not started by `make test`, whose variables a `make` would inherit.
+        theirs = {name: text for name, text in os.environ.items() if name not in _OUTER_MAKE}
+        return {**theirs, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
 
     def close(self) -> None:
         """End what serves with Ctrl-C; ours has to end well."""
