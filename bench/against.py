@@ -22,6 +22,7 @@ from bench.harness.drawing import bars
 from bench.harness.environments import python_of, versions_of
 from bench.harness.meters import NOISY_SHARE
 from bench.harness.places import RUNS
+from bench.harness.processes import end_in_order_on_sigterm
 from bench.harness.recovery import LIMIT_SECONDS, Case, cases_of, kill_and_watch
 from bench.harness.results import Results, machine, medians, shown, table
 from bench.harness.round import play, sizes_of
@@ -304,6 +305,7 @@ def main() -> None:
     contestants = chosen(chosen_options.peers or EVERYBODY)
     results = Results(chosen_options.out)
     remove_boards()
+    end_in_order_on_sigterm()
     scale = QUICK_SCALE if quick else 1.0
     with running_servers("against") as servers:
         note_facts(contestants, results, servers)

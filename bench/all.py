@@ -16,6 +16,7 @@ from bench import against, growth, sustained
 from bench.harness.board import remove_boards
 from bench.harness.contestants import CONTESTANTS, chosen
 from bench.harness.places import RUNS
+from bench.harness.processes import end_in_order_on_sigterm
 from bench.harness.recovery import LIMIT_SECONDS
 from bench.harness.results import Results
 from bench.harness.servers import running_servers
@@ -107,6 +108,7 @@ def main() -> None:
     options = parser.parse_args()
     results = Results(options.out)
     remove_boards()
+    end_in_order_on_sigterm()
     session = Session(options.budget_minutes)
     play_all(session, results, 1 if options.smoke else options.rounds, smoke=options.smoke)
     for part in (against, growth, sustained):

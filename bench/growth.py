@@ -21,6 +21,7 @@ from bench.harness.contestants import BY_NAME
 from bench.harness.drawing import lines
 from bench.harness.meters import foreign_share
 from bench.harness.places import RUNS
+from bench.harness.processes import end_in_order_on_sigterm
 from bench.harness.results import Results, machine, table
 from bench.harness.round import Round, Sizes, database_of, lateness, life
 from bench.harness.seeding import hold_snapshot, seed
@@ -246,6 +247,7 @@ def main() -> None:
     options = parser.parse_args()
     results = Results(options.out)
     remove_boards()
+    end_in_order_on_sigterm()
     run(results, small=options.small)
     print(report(results))
 

@@ -19,6 +19,7 @@ from bench.harness.contestants import BY_NAME
 from bench.harness.drawing import lines
 from bench.harness.meters import CORES, cpu_seconds, foreign_share, memory_megabytes
 from bench.harness.places import RUNS
+from bench.harness.processes import end_in_order_on_sigterm
 from bench.harness.results import Results, machine, table
 from bench.harness.round import Round, database_of
 from bench.harness.servers import Servers, running_servers
@@ -304,6 +305,7 @@ def main() -> None:
     options = parser.parse_args()
     results = Results(options.out)
     remove_boards()
+    end_in_order_on_sigterm()
     run(results, options.minutes, peak_seconds=options.peak_seconds)
     print(report(results))
 

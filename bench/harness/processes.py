@@ -4,12 +4,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from types import FrameType
 from typing import Any, Final, Self
 
 from bench.harness.board import Board
@@ -19,6 +21,16 @@ from bench.harness.meters import tree_of
 from bench.harness.places import CONTESTANT, PEERS, RUNS
 
 _TERM_SECONDS: Final = 3.0
+
+
+def end_in_order_on_sigterm() -> None:
+    """Have SIGTERM unwind the program, so that it stops the processes and servers it started."""
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        del frame
+        sys.exit(128 + number)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 class Crew:
