@@ -19,7 +19,7 @@ class DeadLettering(StorePart):
     ) -> list[UUID]:
         """Reopen dead letters, their attempts counted from zero again."""
         rows = await self._main.fetch(
-            _REPLAY, self._now(), which.ids, which.task_type, limit, payload
+            _REPLAY, self._now(), which.ids, which.task_type, limit, payload, which.queues
         )
         if rows:
             self._announcer.ready()
@@ -28,6 +28,6 @@ class DeadLettering(StorePart):
     async def discard(self, which: DeadLetterFilter, limit: int, reason: str) -> list[UUID]:
         """End dead letters with a reason."""
         rows = await self._main.fetch(
-            _DISCARD, self._now(), which.ids, which.task_type, limit, reason
+            _DISCARD, self._now(), which.ids, which.task_type, limit, reason, which.queues
         )
         return sorted(row["id"] for row in rows)

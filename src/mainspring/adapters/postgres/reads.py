@@ -99,7 +99,7 @@ class Reading(StorePart):
     async def _page(
         self, query: Query, which: TaskFilter, high: UUID, low: UUID, limit: int
     ) -> list[Record]:
-        filters: tuple[Any, ...] = (which.task_type, which.queue, which.since, which.until)
+        filters: tuple[Any, ...] = (which.task_type, which.stored_queues, which.since, which.until)
         if query is _PAGE:
             filters = (*filters, which.status, which.ready)
         elif query is _FINISHED:

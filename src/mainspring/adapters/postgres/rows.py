@@ -34,7 +34,7 @@ def lease_of(row: Record) -> Lease:
         attempt=attempt,
         max_retries=max_retries,
         timeout_seconds=timeout,
-        backoff=_backoff_of(backoff_kind, backoff),
+        backoff=backoff_of(backoff_kind, backoff),
         crash_count=crash_count,
     )
 
@@ -80,7 +80,8 @@ def backoff_columns(backoff: Backoff) -> tuple[str, float, float, float] | None:
     return backoff.kind.value, backoff.base_seconds, backoff.multiplier, backoff.max_seconds
 
 
-def _backoff_of(kind: str, numbers: list[float] | None) -> Backoff:
+def backoff_of(kind: str, numbers: list[float] | None) -> Backoff:
+    """Read a back-off; no numbers are the default."""
     if numbers is None:
         return _DEFAULT_BACKOFF
     return Backoff(BackoffKind(kind), *numbers)

@@ -1,0 +1,102 @@
+"""What a request may be, checked before anything in it is understood."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final
+
+from mainspring.api.errors import HttpProblem
+from mainspring.core.json_text import decode_exact
+from mainspring.domain.errors import InvalidValue, PayloadTooLarge
+
+BODY_BYTES_MAX: Final = 1024 * 1024
+BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+HEADER_BYTES_MAX: Final = 16 * 1024
+PATH_BYTES_MAX: Final = 4 * 1024
+BODY_SECONDS: Final = 10.0
+"""How long a client may take to send its body."""
+
+JSON_TYPE: Final = "application/json"
+NDJSON_TYPE: Final = "application/x-ndjson"
+
+Receive = Callable[[], Awaitable[Any]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+
+def check_head(headers: Headers, raw_path: bytes, query: bytes) -> None:
+    """Refuse a request whose first part is larger than any of ours would be."""
+    if sum(len(name) + len(value) for name, value in headers) > HEADER_BYTES_MAX:
+        message = f"the headers have more than {HEADER_BYTES_MAX:,} bytes; send less"
+        raise HttpProblem(431, "headers_too_large", message)
+    if len(raw_path) + len(query) > PATH_BYTES_MAX:
+        message = f"the path and query have more than {PATH_BYTES_MAX:,} bytes; send less"
+        raise HttpProblem(431, "headers_too_large", message)
+
+
+def header(headers: Headers, name: bytes) -> str | None:
+    """Return the value of a header that may be given once, or None."""
+    found = [value for given, value in headers if given == name]
+    if len(found) > 1:
+        message = f"the header {name.decode()} is given {len(found)} times; give it once"
+        raise HttpProblem(400, "malformed_request", message)
+    return found[0].decode("latin-1") if found else None
+
+
+async def read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes:
+    """Return the body, at most so many bytes of it, or raise what is wrong with it."""
+    encoding = header(headers, b"content-encoding")
+    if encoding not in {None, "identity"}:
+        message = "the body is compressed; send it as it is"
+        raise HttpProblem(415, "unsupported_media_type", message)
+    length = header(headers, b"content-length")
+    if length is not None and length.isdecimal() and int(length[:18]) > bytes_max:
+        raise _too_large(bytes_max)
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            while True:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise HttpProblem(400, "malformed_request", "the body ended too soon")
+                chunks.append(message.get("body", b""))
+                size += len(chunks[-1])
+                if size > bytes_max:
+                    raise _too_large(bytes_max)
+                if not message.get("more_body", False):
+                    break
+    except TimeoutError:
+        text = f"the body did not arrive within {BODY_SECONDS:g} s; send it faster"
+        raise HttpProblem(408, "request_timeout", text) from None
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+def check_type(headers: Headers, allowed: tuple[str, ...]) -> str:
+    """Return the type of the body if it is an allowed one."""
+    given = header(headers, b"content-type") or ""
+    kind, _, parameters = given.partition(";")
+    kind = kind.strip().lower()
+    charset = parameters.strip().lower().replace('"', "")
+    if kind in allowed and charset in {"", "charset=utf-8", "charset=utf8"}:
+        return kind
+    message = f"the Content-Type has to be {' or '.join(allowed)}, in UTF-8"
+    raise HttpProblem(415, "unsupported_media_type", message)
+
+
+def decode_body(body: bytes, bytes_max: int = BODY_BYTES_MAX, what: str = "body") -> Any:
+    """Return the value that a JSON body stands for, or raise the problem with its text."""
+    if not body:
+        raise HttpProblem(400, "malformed_request", f"the {what} is empty; send a JSON object")
+    try:
+        return decode_exact(body, what, bytes_max)
+    except PayloadTooLarge:
+        raise
+    except InvalidValue as error:
+        problem = HttpProblem(400, "malformed_request", error.message)
+        problem.field = error.field
+        raise problem from None
+
+
+def _too_large(bytes_max: int) -> HttpProblem:
+    return HttpProblem(
+        413, "payload_too_large", f"the body has more than {bytes_max:,} bytes; send less at once"
+    )
