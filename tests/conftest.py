@@ -12,6 +12,7 @@ from hypothesis import settings
 pytest_plugins = ["fixtures.postgres", "fixtures.pgbouncer"]
 
 SEED = pytest.StashKey[int]()
+KEPT = {"MAINSPRING_SIM_SEEDS"}
 
 settings.register_profile("mainspring", deadline=None, print_blob=True)
 settings.load_profile("mainspring")
@@ -30,7 +31,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(seed)
     # A developer's own settings must not decide what a test sees.
     for name in [name for name in os.environ if name.startswith("MAINSPRING_")]:
-        del os.environ[name]
+        if name not in KEPT:
+            del os.environ[name]
 
 
 @pytest.hookimpl(optionalhook=True)

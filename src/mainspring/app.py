@@ -34,7 +34,7 @@ from mainspring.domain.values import shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
 from mainspring.sync import SyncFacade
 from mainspring.wiring.sessions import Sessions
-from mainspring.wiring.store import open_session, system_ids
+from mainspring.wiring.store import database_url, open_session, system_ids
 from mainspring.wiring.transactions import caller_transactions
 
 P = ParamSpec("P")
@@ -181,6 +181,13 @@ class Mainspring:
         if self._settings is None:
             self._settings = load()
         return self._settings
+
+    @property
+    def database_url(self) -> str:
+        """The PostgreSQL that the tasks are in, to keep your own tables beside them: the configured
+        one, or that of the `mainspring up` of this directory. Raises `StoreUnavailable`.
+        """
+        return database_url(self.settings)
 
     async def __aenter__(self) -> Self:
         return self

@@ -37,7 +37,8 @@ from mainspring.domain.task import (
 )
 from mainspring.domain.values import shown
 from mainspring.ports.store import Claim, ClaimRequest
-from mainspring.wiring.memory import memory_session
+from mainspring.wiring.memory import memory_sessions
+from mainspring.wiring.sessions import Sessions
 from mainspring.worker.execution import Execution, Prepared, directly
 
 __all__ = ["MovedClock", "TestApp"]
@@ -91,12 +92,14 @@ class TestApp:
         self._random = random.Random(seed)  # noqa: S311 - repeatable on purpose
         self._share = FairShare()
         self._prepared: dict[str, Prepared] = {}
+        self._sessions: Sessions | None = None
         self._session: Session | None = None
         self._next_due_seconds: float | None = None
 
     async def __aenter__(self) -> Self:
-        self._session = memory_session(self.clock)
-        self.app.sessions.substitute(self._session)
+        self._sessions = memory_sessions(self.clock)
+        self._session = await self._sessions.current()
+        self.app.sessions.substitute(self._sessions)
         return self
 
     async def __aexit__(
@@ -106,7 +109,8 @@ class TestApp:
         traceback: TracebackType | None,
     ) -> None:
         self.app.sessions.substitute(None)
-        await self._open().close()
+        if self._sessions is not None:
+            await self._sessions.close()
 
     async def run_until_idle(self) -> int:
         """Run every task that is due now, and those they submit, and return how many ran.

@@ -16,7 +16,17 @@ from manual_clock import ManualClock
 
 Opener = Callable[[], Store]
 
-TABLES = ("tasks", "dead_letters", "task_history", "queues", "workers", "idempotency")
+TABLES = (
+    "tasks",
+    "dead_letters",
+    "task_history",
+    "queues",
+    "workers",
+    "idempotency",
+    "schedules",
+    "ticks",
+    "schedule_counts",
+)
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """Kill -9 of `mainspring up` itself: no orphans, and the next start goes on where it was."""
 
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -60,3 +61,34 @@ async def test_everything_goes_on_after_the_one_process_was_killed(
     third.send(signal.SIGTERM)
     assert await third.ended() == 0
     assert not any(process.is_running() for process in third.family())
+
+
+async def test_its_database_is_started_again_when_that_alone_is_killed(
+    stage: Stage, tmp_path: Path
+) -> None:
+    data = tmp_path / "data"
+    everything = stage.start(
+        *("up", "--app", "faults.handlers:app", "--data", str(data), "--processes", "1"),
+        *("--database-port", str(free_port())),
+    )
+    await everything.says("ready", 60.0)
+    running = state_file.read(data)
+    assert running is not None
+    stage.database_url = running.database_url
+    postmaster = next(each for each in everything.family() if each.name() == "postgres")
+    async with client(stage.database_url) as app:
+        await stage.submit(app, 100, "work", seconds=0.05)
+        await stage.happens("done", 5)
+        servers = [postmaster, *postmaster.children(recursive=True)]
+        for server in servers:
+            server.kill()
+        killed_at = time.time()
+        await everything.says("PostgreSQL runs again")
+        await stage.submit(app, 1, "work")
+        print(f"accepted again {time.time() - killed_at:.2f} s after the kill of its database")
+        await stage.settled(LEASE_SECONDS + 30)
+    history = await stage.history()
+    assert {row.status for row in history.rows} == {"completed"}
+    assert history.violations() == []
+    everything.send(signal.SIGTERM)
+    assert await everything.ended() == 0

@@ -20,6 +20,7 @@ _COUNTER_BITS: Final = random_bits_needed() - _TAIL_BITS
 """Starts at random below half of its range, so that a millisecond has room to count up in."""
 
 _STEP_BITS: Final = 20
+_BYTES_AT_ONCE: Final = 4096
 _NAME_LENGTH: Final = 60
 
 
@@ -57,26 +58,41 @@ class SystemIds:
     """
 
     def __init__(self) -> None:
+        self._start()
+
+    def _start(self) -> None:
+        # Also in a forked child: the lock may be held there by a thread that it does not have,
+        # and what is left of the random bytes belongs to the parent.
         self._lock = threading.Lock()
         self._milliseconds = 0
         self._counter = 0
+        self._bytes = memoryview(b"")
         self._pid = os.getpid()
 
     def task_id(self, key: str | None = None) -> UUID:
         """Return a new task id, larger than any made here before."""
+        if self._pid != os.getpid():
+            self._start()
         with self._lock:
             milliseconds = time.time_ns() // 1_000_000
-            if milliseconds > self._milliseconds or self._pid != os.getpid():
-                self._pid = os.getpid()
-                self._milliseconds = max(milliseconds, self._milliseconds)
-                self._counter = secrets.randbits(_COUNTER_BITS - 1)
+            if milliseconds > self._milliseconds:
+                self._milliseconds = milliseconds
+                self._counter = self._draw(_COUNTER_BITS - 1)
             else:
-                self._counter += 1 + secrets.randbits(_STEP_BITS)
+                self._counter += 1 + self._draw(_STEP_BITS)
                 if self._counter >> _COUNTER_BITS:
                     self._milliseconds += 1
-                    self._counter = secrets.randbits(_COUNTER_BITS - 1)
-            tail = secrets.randbits(_TAIL_BITS)
+                    self._counter = self._draw(_COUNTER_BITS - 1)
+            tail = self._draw(_TAIL_BITS)
             return make_id(self._milliseconds, self._counter << _TAIL_BITS | tail, key)
+
+    def _draw(self, bits: int) -> int:
+        """Return random bits. The system is asked for many at once: each question takes a call."""
+        size = (bits + 7) // 8
+        if len(self._bytes) < size:
+            self._bytes = memoryview(os.urandom(_BYTES_AT_ONCE))
+        drawn, self._bytes = self._bytes[:size], self._bytes[size:]
+        return int.from_bytes(drawn, "little") & ((1 << bits) - 1)
 
     def worker_id(self) -> str:
         """Return a name for this process start: host, process id and a random part."""

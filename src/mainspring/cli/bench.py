@@ -165,9 +165,9 @@ async def _measure_worker(
     report: dict[str, Any] = {"life_cycle_per_s": round(statistics.median(rates))}
     if plan.held_snapshot:
         report["life_cycle_under_snapshot_per_s"] = round(await _under_snapshot(settings, plan))
+    note("waiting for scheduled tasks ...")
+    report["lateness_ms"] = await lateness_ms(app, offset)
     if not has_backlog:
-        note("waiting for scheduled tasks ...")
-        report["lateness_ms"] = await lateness_ms(app, offset)
         report["idle_worker_cpu_percent"] = await idle_cpu_percent(worker.process.pid)
     return report
 

@@ -17,7 +17,7 @@ json_option = click.option(
 _DATABASE = click.option(
     "--database-url",
     metavar="URL",
-    help="PostgreSQL to use, instead of MAINSPRING_DATABASE_URL.",
+    help="PostgreSQL to use. Others can see it here: give a password in MAINSPRING_DATABASE_URL.",
 )
 _DATA = click.option(
     "--data",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import click
 
@@ -26,6 +26,7 @@ from mainspring.wiring.store import system_ids
 
 BATCH_LINES: Final = 1000
 _LINE_BYTES_MAX: Final = 2 * PAYLOAD_BYTES_MAX
+_WHOLE: Final = "line"
 _DIGEST_CHUNK: Final = 1 << 20
 _DIGEST_LENGTH: Final = 32
 _REPORTED_MAX: Final = 100
@@ -142,15 +143,25 @@ def _lines(file: BinaryIO, digest: str, ids: IdSource) -> Iterator[Line]:
 
 
 def _task(raw: bytes, key: str, ids: IdSource) -> NewTask:
-    value = decode(raw, "line", _LINE_BYTES_MAX)
+    value = _decode(raw)
     if not isinstance(value, dict):
-        raise InvalidValue(f"line is {shown(value)}; write a JSON object", field="line")
+        raise InvalidValue(f"line is {shown(value)}; write a JSON object", field=_WHOLE)
     if "task_type" not in value:
         raise InvalidValue("task_type is missing; name the type of the task", field="task_type")
     task_type = value.pop("task_type")
     payload = value.pop("payload", {})
     given = {"key": key, **{name: one for name, one in value.items() if one is not None}}
     return build_task(ids, task_type, payload, complete_options(checked_options(given)))
+
+
+def _decode(raw: bytes) -> Any:
+    """Read a line; what is wrong inside is named as a field of the task."""
+    try:
+        return decode(raw, _WHOLE, _LINE_BYTES_MAX)
+    except InvalidValue as error:
+        inside = f"{_WHOLE}."
+        field = (error.field or _WHOLE).removeprefix(inside)
+        raise InvalidValue(error.message.removeprefix(inside), field=field) from None
 
 
 def _digest(file: BinaryIO) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import UUID
 
 import click
@@ -10,7 +10,7 @@ import click
 from mainspring.cli.exits import EXIT_CONFLICT, EXIT_DONE, EXIT_FAILED
 from mainspring.cli.inputs import TASK_ID, parse_duration, parse_since, read_payload
 from mainspring.cli.options import json_option, settings_of, store_options
-from mainspring.cli.output import note, print_json, print_table, print_task, when
+from mainspring.cli.output import escaped, note, print_json, print_table, print_task, when
 from mainspring.cli.sessions import with_session
 from mainspring.cli.task_import import import_tasks
 from mainspring.cli.task_watch import watch_tasks
@@ -24,6 +24,9 @@ from mainspring.ports.store import TaskFilter
 from mainspring.wiring.store import system_ids
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+_SHOWN: Final = 200
+"""Characters of a result that are shown in passing."""
 
 
 @click.group()
@@ -109,13 +112,21 @@ async def _submit(
     status: TaskStatus | None = None
     if do_wait:
         status = await session.waiting.wait(stored.id, patience)
-    if as_json:
-        print_json(await session.lifecycle.get(stored.id))
-    if status is None or status is TaskStatus.COMPLETED:
+    task = await session.lifecycle.get(stored.id) if as_json or do_wait else None
+    if task is not None and as_json:
+        print_json(task)
+    if task is None or status is None:
         return EXIT_DONE
-    task = await session.lifecycle.get(stored.id)
+    if status is TaskStatus.COMPLETED:
+        if not as_json:
+            note(f"completed{_result(task)}")
+        return EXIT_DONE
     note(f"task {task.task_id} is {task.status}: {task.last_error or task.reason or 'no reason'}")
     return EXIT_FAILED
+
+
+def _result(task: Task) -> str:
+    return "" if task.result is None else f": {escaped(bytes(task.result).decode())[:_SHOWN]}"
 
 
 @tasks.command("import")
@@ -159,7 +170,7 @@ def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Pat
 @tasks.command("list")
 @click.option(
     "--status",
-    type=click.Choice([*TaskStatus, "ready"]),
+    type=click.Choice([*map(str, TaskStatus), "ready"]),
     help="Only this status; ready means waiting and due.",
 )
 @click.option("--type", "task_type", metavar="T", help="Only this task type.")

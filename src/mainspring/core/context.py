@@ -89,6 +89,23 @@ class TaskContext:
         return self._lease.scheduled_at
 
     @property
+    def schedule(self) -> str | None:
+        """Name of the schedule that made the task; None for a task that was submitted."""
+        return None if self._lease.tick is None else self._lease.tick.schedule
+
+    @property
+    def nominal_time(self) -> datetime | None:
+        """The time of the schedule that this run stands for, in UTC, whenever it really runs."""
+        return None if self._lease.tick is None else self._lease.tick.nominal_at
+
+    @property
+    def previous_nominal_time(self) -> datetime | None:
+        """The time of the schedule before that: the run covers the data from it up to
+        `nominal_time`. None before the first one.
+        """
+        return None if self._lease.tick is None else self._lease.tick.previous_nominal_at
+
+    @property
     def attempt(self) -> int:
         """Number of this attempt, from 1."""
         return self._lease.attempt

@@ -2,18 +2,22 @@
 
 from mainspring.core.group_commit import GroupCommit
 from mainspring.core.lifecycle import Lifecycle
+from mainspring.core.schedules import Schedules
 from mainspring.core.submission import Submissions
 from mainspring.core.waiting import Waiting
-from mainspring.ports.clock import Clock
+from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.store import Store
 
 
 class Session:
     """An open store with the use cases on it. Belongs to the event loop it was opened in."""
 
-    def __init__(self, store: Store, clock: Clock, submit_timeout_seconds: float = 10.0) -> None:
+    def __init__(
+        self, store: Store, clock: Clock, ids: IdSource, submit_timeout_seconds: float = 10.0
+    ) -> None:
         self.store = store
         self.clock = clock
+        self.schedules = Schedules(store, clock, ids)
         self.lifecycle = Lifecycle(store)
         self.waiting = Waiting(store, clock)
         self.submissions = Submissions(

@@ -72,7 +72,7 @@ def encode_payload(
 
     With a definition the payload has to be one that its handler would accept.
     """
-    if not isinstance(payload, Mapping):
+    if not isinstance(payload, dict | Mapping):
         message = f"{field} is {shown(payload)}; give an object, the handler's parameters by name"
         raise InvalidValue(message, field=field)
     text = encode(dict(payload), field)

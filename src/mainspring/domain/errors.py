@@ -10,13 +10,16 @@
     │   └── UnknownTaskType
     ├── NotFound
     │   ├── TaskNotFound
-    │   └── QueueNotFound
+    │   ├── QueueNotFound
+    │   └── ScheduleNotFound
     ├── Conflict                 valid, but not in the state the task is in now
     │   ├── StaleLease
     │   ├── TaskNotWaiting
     │   ├── TaskAlreadyFinished
     │   ├── NotADeadLetter
-    │   └── KeyConflict
+    │   ├── KeyConflict
+    │   ├── ScheduleExists
+    │   └── RunSkipped
     ├── AccessDenied             who asks may not do this
     │   ├── Unauthenticated
     │   └── Forbidden
@@ -113,6 +116,12 @@ class QueueNotFound(NotFound):
     code = "queue_not_found"
 
 
+class ScheduleNotFound(NotFound):
+    """No schedule has this name."""
+
+    code = "schedule_not_found"
+
+
 class Conflict(MainspringError):
     """The request is valid but does not fit the state the task is in now."""
 
@@ -147,6 +156,18 @@ class KeyConflict(Conflict):
     """The idempotency key was used before for a different task."""
 
     code = "idempotency_key_conflict"
+
+
+class ScheduleExists(Conflict):
+    """There is another schedule of this name, and it was not to be replaced."""
+
+    code = "schedule_exists"
+
+
+class RunSkipped(Conflict):
+    """A run that was asked for is not made, because the overlap policy does not allow it now."""
+
+    code = "run_skipped"
 
 
 class AccessDenied(MainspringError):

@@ -22,6 +22,15 @@ ATTEMPTS_KEPT: Final = 20
 """Failed attempts that are kept with a task; the oldest after the first go when there are more."""
 
 
+class TickRef(msgspec.Struct, frozen=True, array_like=True):
+    """Which nominal time of which schedule a task was made for."""
+
+    schedule: str
+    nominal_at: datetime
+    previous_nominal_at: datetime | None = None
+    """The nominal time before: the run covers the data from it up to `nominal_at`."""
+
+
 class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     """A checked submission. It runs at `scheduled_at`, or `delay_seconds` after the store's now.
 
@@ -41,6 +50,9 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     fingerprint: str | None = None
     """Digest of what was asked for; two submissions of one key must have the same."""
+
+    tick: TickRef | None = None
+    """Set by the planner of schedules alone; `TaskStore.submit` does not store it."""
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -75,6 +87,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff
     crash_count: int
     """Earlier attempts that ended with the death of their process; above 0 it runs alone."""
+
+    tick: TickRef | None = None
+    """The schedule that made it, if one did."""
 
 
 class LeaseRef(msgspec.Struct, frozen=True):
@@ -191,6 +206,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     """Waiting and due: a worker may take it now. Derived when it is read."""
 
     schedule_type: str
+    """`recurring` if a schedule made it, else `one_time`."""
+
     scheduled_at: datetime
     timeout: float
     max_retries: int
@@ -210,7 +227,21 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     result: msgspec.Raw | None = None
     progress: msgspec.Raw | None = None
     key: str | None = None
+    schedule: str | None = None
+    """Name of the schedule that made it."""
+
+    nominal_at: datetime | None = None
+    """The time of the schedule that it was made for, whenever it really runs."""
+
+    previous_nominal_at: datetime | None = None
+    """The time before that; the run covers the data in between."""
+
     attempts: tuple[Attempt, ...] = ()
+
+
+def schedule_type(schedule: str | None) -> str:
+    """Return the word for whether a schedule made a task."""
+    return "one_time" if schedule is None else "recurring"
 
 
 class CancelState(StrEnum):

@@ -17,6 +17,9 @@ class HookPoint(StrEnum):
     HEARTBEAT_AFTER_REPLY = "heartbeat.after_reply"
     CANCEL_AFTER_COMMIT = "cancel.after_commit_before_reply"
     RESCUE_AFTER_COMMIT = "rescue.after_commit"
+    TICK_BEFORE_INSERT = "tick.before_insert"
+    TICK_AFTER_INSERT = "tick.after_insert"
+    TICK_AFTER_COMMIT = "tick.after_commit"
 
 
 class Hooks(Protocol):

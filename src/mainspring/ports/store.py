@@ -34,6 +34,7 @@ from mainspring.domain.task import (
     Submission,
     Task,
 )
+from mainspring.ports.schedules import ScheduleStore
 
 
 class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,6 +328,9 @@ class Hint(StrEnum):
     CANCEL = "cancel"
     """The cancellation of a running task was requested."""
 
+    SCHEDULE = "schedule"
+    """A schedule was made or changed, so the planner may have to act sooner than it knew."""
+
 
 class Wakeups(Protocol):
     """Hints between processes. Any may be lost: whoever waits also looks for itself regularly."""
@@ -342,7 +346,9 @@ class Wakeups(Protocol):
         ...
 
 
-class Store(TaskStore, DeadLetters, TaskReader, Queues, Workers, Housekeeping, Protocol):
+class Store(
+    TaskStore, DeadLetters, TaskReader, Queues, Workers, Housekeeping, ScheduleStore, Protocol
+):
     """Everything that one adapter of the store provides."""
 
     def wakeups(self) -> Wakeups:

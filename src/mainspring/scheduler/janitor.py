@@ -5,19 +5,22 @@ from typing import Final, Protocol
 
 import msgspec
 
+from mainspring.ports.schedules import ScheduleStore
 from mainspring.ports.store import Housekeeping, Workers
 from mainspring.scheduler.loop import Interval, Loop
 
 _LOGGER: Final = logging.getLogger("mainspring.scheduler")
 
 _KEYS_BATCH: Final = 5000
+_TICKS_BATCH: Final = 5000
 
 
 class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """How long things are kept."""
 
     history_days: float = 30.0
-    """Finished tasks, after they finished. They go by whole months, so up to a month later."""
+    """Finished tasks, after they finished. They go by whole months, so up to a month later. The
+    ticks of schedules are kept as long."""
 
     key_days: float = 7.0
     """Idempotency keys of tasks that are not live any more."""
@@ -29,7 +32,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     """Months of history that are made before they are needed: a scheduler may be down so long."""
 
 
-class Yard(Housekeeping, Workers, Protocol):
+class Yard(Housekeeping, Workers, ScheduleStore, Protocol):
     """What the janitor needs of the store."""
 
 
@@ -57,6 +60,7 @@ class Janitor:
         made = await self._yard.prepare_history(self._keep.months_ahead)
         dropped = await self._yard.drop_history(self._keep.history_days)
         keys = await self._forget_keys()
+        ticks = await self._forget_ticks()
         workers = await self._yard.forget_workers(self._keep.silent_seconds)
         if made:
             _LOGGER.info("made the history of %s", ", ".join(made))
@@ -64,7 +68,7 @@ class Janitor:
             _LOGGER.info("dropped the history of %s", ", ".join(dropped))
         if workers:
             _LOGGER.warning("forgot %d workers that were silent for too long", workers)
-        return len(made) + len(dropped) + keys + workers
+        return len(made) + len(dropped) + keys + workers + ticks
 
     async def _forget_keys(self) -> int:
         count = 0
@@ -72,4 +76,12 @@ class Janitor:
             forgotten = await self._yard.forget_keys(self._keep.key_days, _KEYS_BATCH)
             count += forgotten
             if forgotten < _KEYS_BATCH:
+                return count
+
+    async def _forget_ticks(self) -> int:
+        count = 0
+        while True:
+            forgotten = await self._yard.forget_ticks(self._keep.history_days, _TICKS_BATCH)
+            count += forgotten
+            if forgotten < _TICKS_BATCH:
                 return count

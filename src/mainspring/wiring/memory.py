@@ -1,10 +1,17 @@
-"""A session on the store in memory, for tests of users' code."""
+"""Sessions on a store in memory, for tests of users' code."""
 
 from mainspring.adapters.memory.store import MemoryStore
+from mainspring.adapters.system import SystemIds
 from mainspring.core.session import Session
 from mainspring.ports.clock import Clock
+from mainspring.wiring.sessions import Sessions
 
 
-def memory_session(clock: Clock) -> Session:
-    """Return a session whose tasks live in this process only, on the given clock."""
-    return Session(MemoryStore(clock), clock)
+def memory_sessions(clock: Clock) -> Sessions:
+    """Return sessions that all work on one store in this process, on the given clock."""
+    store = MemoryStore(clock)
+
+    async def open_session() -> Session:
+        return Session(store, clock, SystemIds())
+
+    return Sessions(open_session)

@@ -1,15 +1,13 @@
 """What the long-running processes do between start and stop."""
 
 import asyncio
-import dataclasses
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 
-from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
-from mainspring.wiring import state_file
+from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import scheduler_service
 from mainspring.wiring.stopping import Stopping
 from mainspring.wiring.store import migrate, open_store
@@ -28,7 +26,7 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
             export(settings)
             agent = worker_agent(store, settings, registry)
             tell(_worker_line(settings, registry))
-            return await _run_agent(agent, stopping)
+            return await _run_agent(agent, stopping, tell)
         finally:
             await store.close()
 
@@ -54,7 +52,7 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
     """
     stopping = Stopping()
     with stopping.on_signals():
-        async with _database(settings, tell) as located:
+        async with database(settings, tell) as located:
             export(located)
             applied = await migrate(located)
             if applied:
@@ -79,7 +77,7 @@ async def _serve(
         agent = worker_agent(store, settings, registry)
         tell(_worker_line(settings, registry))
         tell("ready")
-        return await _run_agent(agent, stopping, duties)
+        return await _run_agent(agent, stopping, tell, duties)
     finally:
         duties.cancel()
         with suppress(asyncio.CancelledError):
@@ -87,7 +85,7 @@ async def _serve(
 
 
 async def _run_agent(
-    agent: Agent, stopping: Stopping, beside: "asyncio.Task[None] | None" = None
+    agent: Agent, stopping: Stopping, tell: Tell, beside: "asyncio.Task[None] | None" = None
 ) -> bool:
     """Run an agent until it has drained; its drain is cut short by a second signal."""
     running = asyncio.create_task(agent.run(), name="mainspring-worker")
@@ -103,6 +101,7 @@ async def _run_agent(
                 if work.done():
                     work.result()
             return False
+        tell("stopping when running tasks have ended; a second signal leaves them at once")
         draining = asyncio.create_task(agent.drain())
         await asyncio.wait({draining, now}, return_when=asyncio.FIRST_COMPLETED)
         return not now.done()
@@ -121,25 +120,6 @@ async def _until_drain(stopping: Stopping, duties: "asyncio.Task[None]") -> None
         duties.result()
     duties.cancel()
     await asyncio.wait({duties})
-
-
-@asynccontextmanager
-async def _database(settings: Settings, tell: Tell) -> AsyncIterator[Settings]:
-    """Yield the settings with a database in them: the configured one, or one of our own."""
-    if settings.database_url:
-        yield settings
-        return
-    data_dir = settings.data_dir.absolute()
-    server = EmbeddedPostgres(data_dir, port=settings.embedded_port or None)
-    await server.start()
-    try:
-        state_file.write(data_dir, server.dsn)
-        tell(f"PostgreSQL {server.version} runs on {data_dir}")
-        tell(f"database for other programs: MAINSPRING_DATABASE_URL='{server.dsn}'")
-        yield dataclasses.replace(settings, database_url=server.dsn, data_dir=data_dir)
-    finally:
-        state_file.remove(data_dir)
-        await server.stop()
 
 
 def _worker_line(settings: Settings, registry: Registry) -> str:

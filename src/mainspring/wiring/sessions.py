@@ -22,16 +22,16 @@ class Sessions:
         self._opened: WeakKeyDictionary[
             asyncio.AbstractEventLoop, tuple[int, asyncio.Task[Session]]
         ] = WeakKeyDictionary()
-        self._substitute: Session | None = None
+        self._substitute: Sessions | None = None
 
-    def substitute(self, session: Session | None) -> None:
-        """Use this session in every event loop, or (None) each loop its own again."""
-        self._substitute = session
+    def substitute(self, sessions: "Sessions | None") -> None:
+        """Give the sessions of another source until this is called with None."""
+        self._substitute = sessions
 
     async def current(self) -> Session:
         """Return the session of the running event loop, opening it if it is the first use."""
         if self._substitute is not None:
-            return self._substitute
+            return await self._substitute.current()
         loop = asyncio.get_running_loop()
         pid, opening = self._opened.get(loop, (0, None))
         if opening is None or pid != os.getpid() or _has_failed(opening):
@@ -42,12 +42,14 @@ class Sessions:
 
     async def close(self) -> None:
         """Close the session of the running event loop, if there is one. It may be used again."""
+        if self._substitute is not None:
+            return await self._substitute.close()
         pid, opening = self._opened.pop(asyncio.get_running_loop(), (0, None))
-        if opening is None or pid != os.getpid():
-            return
-        await asyncio.wait([opening])
-        if not _has_failed(opening):
-            await opening.result().close()
+        if opening is not None and pid == os.getpid():
+            await asyncio.wait([opening])
+            if not _has_failed(opening):
+                await opening.result().close()
+        return None
 
     async def _open(self) -> Session:
         return await self._opener()

@@ -23,7 +23,7 @@ async def open_session(settings: Settings) -> Session:
     Raises `StoreUnavailable` or `SetupError`s: no schema, another schema, an unsupported server.
     """
     store = await open_store(settings)
-    return Session(store, SystemClock(), settings.submit_timeout_seconds)
+    return Session(store, SystemClock(), SystemIds(), settings.submit_timeout_seconds)
 
 
 async def open_store(settings: Settings) -> Store:

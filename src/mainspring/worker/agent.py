@@ -28,6 +28,7 @@ WAIT_SECONDS_MAX: Final = 2.0
 """A claimed task that has waited here for so long goes back, for a worker that is less busy."""
 
 _HINT_SECONDS: Final = 60.0
+_QUIET_SECONDS: Final = 30.0
 _RETRY_SECONDS: Final = 1.0
 _PROGRESS_SECONDS: Final = 0.1
 _STOP_SECONDS: Final = 0.3
@@ -66,6 +67,7 @@ class Agent:
         self._claimer = Claimer(self._setting, self._attempts)
         self._enforcer = Enforcer(options.grace_seconds, log)
         self._drain_by: float | None = None
+        self._quiet_until = 0.0
         self._asked = asyncio.Event()
         self._finished = asyncio.Event()
 
@@ -91,6 +93,7 @@ class Agent:
             for duty in duties:
                 duty.cancel()
             await asyncio.gather(*duties, return_exceptions=True)
+            await self._leave()
             self._finished.set()
 
     async def run_once(self) -> int:
@@ -127,12 +130,19 @@ class Agent:
             try:
                 await duty()
             except Unavailable as error:
-                self._log.warning("the task store is away; trying again", error=str(error))
+                self._tell_away(error)
             except Exception:  # noqa: BLE001 - whatever it is, the other duties go on
                 self._log.exception("a duty of the worker failed and starts again")
             else:
                 return
             await self._clock.sleep(_RETRY_SECONDS)
+
+    def _tell_away(self, error: Unavailable) -> None:
+        """Once for all duties, and again now and then: an outage is one event, not thousands."""
+        now = self._clock.monotonic()
+        if now >= self._quiet_until:
+            self._quiet_until = now + _QUIET_SECONDS
+            self._log.warning("the task store is away; trying again", error=str(error))
 
     async def _listen(self) -> None:
         wakeups = self._store.wakeups()
@@ -164,8 +174,10 @@ class Agent:
             await self._attempts.reported.wait()
             for held in self._attempts.take_progress():
                 progress, held.progress = held.progress, None
-                if progress is not None:
-                    await self._store.progress(held.reference, progress)
+                if progress is None:
+                    continue
+                if not await self._store.progress(held.reference, progress):
+                    self._attempts.stop(held, StopReason.LOST)
             # What is replaced meanwhile is never written.
             await self._clock.sleep(_PROGRESS_SECONDS)
 
@@ -221,4 +233,9 @@ class Agent:
             async with asyncio.timeout(_STORE_SECONDS):
                 await self._claimer.idle.wait()
                 await self._attempts.completer.finish()
+        await self._attempts.completer.close()
+
+    async def _leave(self) -> None:
+        with suppress(Unavailable, TimeoutError):
+            async with asyncio.timeout(_STORE_SECONDS):
                 await self._store.leave(self._setting.worker_id)

@@ -29,7 +29,7 @@ from mainspring.worker.setting import Setting
 
 BACK_SECONDS: Final = 1.0
 _SOLO_WAITING: Final = 4
-"""Claimed tasks that may wait for each solo process; more go back, for other workers."""
+"""Tasks that crashed before and may wait for each solo process."""
 
 
 class Attempts:
@@ -71,17 +71,17 @@ class Attempts:
             self._holdings[held.number] = held
             if self.is_draining:
                 self.completer.add(held, Released())
-            elif held.mode is Mode.PROCESS and self._has_too_many_solos():
-                self.completer.add(held, Released(BACK_SECONDS))
+            elif held.mode is Mode.PROCESS and self._has_no_place(lease):
+                self._give_back(held)
             else:
                 self.fleet.add(held)
         self.stats.claimed += len(leases)
         self.fleet.pump()
 
     def release_waiting(self, before: float | None = None) -> None:
-        """Hand back what waits for a slot of a shared runner since before a time, or all."""
+        """Hand back what waits for a slot since before a time, or all of it."""
         for held in self.fleet.take_waiting(before):
-            self.completer.add(held, Released())
+            self._give_back(held)
 
     def stop_running(self, reason: StopReason) -> None:
         """Stop every attempt that is in a runner."""
@@ -163,8 +163,17 @@ class Attempts:
             return Mode.ASYNC
         return self._registry.get(lease.task_type).mode
 
-    def _has_too_many_solos(self) -> bool:
-        return self.fleet.room(Mode.PROCESS) <= -self._solo_waiting_max
+    def _has_no_place(self, lease: Lease) -> bool:
+        """Tasks that crashed before may wait here for a process, since any worker has few; others
+        are left to workers that have one.
+        """
+        allowed = self._solo_waiting_max if lease.crash_count else 0
+        return self.fleet.room(Mode.PROCESS) <= -allowed
+
+    def _give_back(self, held: Held) -> None:
+        # What crashed before is claimed with all others of its kind, so it would be back at once.
+        is_delayed = held.lease.crash_count and not self.is_draining
+        self.completer.add(held, Released(BACK_SECONDS if is_delayed else 0.0))
 
     def _ended(self, held: Held, message: Ended) -> None:
         self.pace.ended[held.mode] += 1

@@ -89,7 +89,7 @@ class Claimer:
 
     async def claim(self, modes: Modes) -> float:
         """Claim once; returns how many seconds to wait before the next claim (0: there is more)."""
-        limit = min(*(self._wanted(mode) for mode in modes), self._options.claim_limit)
+        limit = min(self._options.claim_limit, *map(self._wanted, _bounding(modes)))
         if limit <= 0:
             return self._options.poll_seconds
         share = self._shares.setdefault(modes, FairShare())
@@ -114,7 +114,8 @@ class Claimer:
             self._hungry.update(modes)
         else:
             self._hungry.difference_update(modes)
-        if any(self._wanted(mode) > 0 for mode in self._hungry):
+        wanted = {mode for mode in self.modes if self._wanted(mode) > 0}
+        if not (wanted.isdisjoint(self._hungry) and wanted.issubset(modes)):
             return 0.0
         pause = self._options.poll_seconds
         if claim.next_due_seconds is not None:
@@ -154,7 +155,7 @@ class Claimer:
         return self._fleet.room(mode) + self._prefetch(mode)
 
     def _prefetch(self, mode: Mode) -> int:
-        if mode is Mode.PROCESS:
+        if mode is Mode.PROCESS or not self._fleet.is_free():
             return 0
         work = self._attempts.pace.work(mode, self._options.prefetch_seconds)
         return min(work, 2 * self._options.claim_limit)
@@ -177,3 +178,12 @@ class Claimer:
         pause = min(_RETRY_SECONDS * 2.0**self._failures, _RETRY_SECONDS_MAX)
         self._failures = min(self._failures + 1, 10)
         return pause * (0.5 + self._chance.random())
+
+
+def _bounding(modes: Modes) -> Modes:
+    """Return the kinds whose room limits a claim for several kinds.
+
+    Few tasks run alone in a process, so they must not keep such claims small; of those that come
+    beyond their room some wait and the rest goes back.
+    """
+    return tuple(mode for mode in modes if mode is not Mode.PROCESS) or modes

@@ -69,6 +69,14 @@ class Completer:
         while self._flights:
             await asyncio.wait(tuple(self._flights))
 
+    async def close(self) -> None:
+        """Give up what could not be stored; its leases end by themselves."""
+        self._waiting.clear()
+        flights = tuple(self._flights)
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+
     def _take_off(self) -> None:
         flights = len(self._flights)
         if not self._waiting or flights >= FLIGHTS_MAX:

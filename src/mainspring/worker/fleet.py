@@ -9,12 +9,10 @@ from mainspring.core.registry import Mode
 from mainspring.worker.held import Held
 from mainspring.worker.processes import RunnerListener, RunnerProcess
 from mainspring.worker.setting import Setting
+from mainspring.worker.waiting import first_of
 
 RESTART_SECONDS: Final = 0.1
 RESTART_SECONDS_MAX: Final = 30.0
-STEADY_SECONDS: Final = 10.0
-"""A runner that lived for so long did not die of starting."""
-
 SOLO_IDLE_SECONDS: Final = 60.0
 
 _GOLDEN_SECTION: Final = 0.6180339887498949
@@ -38,8 +36,9 @@ class Fleet:
         self._shared: list[RunnerProcess] = []
         self._solos: list[RunnerProcess] = []
         self._starting: set[asyncio.Task[None]] = set()
-        self._pause = RESTART_SECONDS
-        self._is_closed = False
+        self._solos_starting = 0
+        self._pause = 0.0
+        self._closing = asyncio.Event()
 
     async def open(self) -> None:
         """Start the runners that are always there."""
@@ -59,7 +58,11 @@ class Fleet:
         if mode is Mode.PROCESS:
             busy = sum(1 for runner in self._solos if runner.held)
             return self._options.solo_processes - busy - waiting
-        return sum(runner.free[mode] for runner in self._shared if runner.is_ready) - waiting
+        return sum(runner.free[mode] for runner in self._shared if runner.is_free) - waiting
+
+    def is_free(self) -> bool:
+        """Whether a shared runner takes attempts now, slots aside."""
+        return any(runner.is_free for runner in self._shared)
 
     def capacity(self, mode: Mode) -> int:
         """Return how many attempts can run at a time."""
@@ -97,11 +100,9 @@ class Fleet:
         self._queues[held.mode].remove(held)
 
     def take_waiting(self, before: float | None = None) -> list[Held]:
-        """Take back the attempts that wait for a shared slot since before a time, or all."""
+        """Take back the attempts that wait since before a time, or all."""
         taken: list[Held] = []
-        for mode, queue in self._queues.items():
-            if before is not None and mode is Mode.PROCESS:
-                continue
+        for queue in self._queues.values():
             while queue and (before is None or queue[0].claimed_at < before):
                 taken.append(queue.popleft())
         return taken
@@ -125,7 +126,7 @@ class Fleet:
     def _freest(self, mode: Mode) -> RunnerProcess | None:
         best, most = None, 0
         for runner in self._shared:
-            if runner.free[mode] > most and runner.is_ready:
+            if runner.free[mode] > most and runner.is_free:
                 best, most = runner, runner.free[mode]
         return best
 
@@ -137,41 +138,44 @@ class Fleet:
                 break
             held = queue.popleft()
             runner.run(held, _spread(draw, held.number), now)
-        coming = sum(1 for each in self._solos if not each.is_ready) + len(self._starting)
-        short = min(len(queue), self._options.solo_processes - len(self._solos)) - coming
-        for _ in range(short):
+        coming = self._solos_starting + sum(1 for each in self._solos if not each.is_ready)
+        room = self._options.solo_processes - len(self._solos) - self._solos_starting
+        for _ in range(min(len(queue) - coming, room)):
             self._start_later(is_solo=True)
 
     def look(self) -> None:
-        """Notice processes that have ended, and let idle solo runners go."""
+        """Notice processes that have ended or are blocked, and let idle solo runners go."""
         now = self._clock.monotonic()
         for runner in self.runners():
             runner.look()
+        for runner in self._shared:
+            runner.sample()
         idle = [runner for runner in self._solos if runner.is_ready and not runner.held]
         for runner in idle[self._solo_spares :]:
             if now - runner.idle_since > SOLO_IDLE_SECONDS:
                 runner.close()
 
     def bury(self, runner: RunnerProcess) -> None:
-        """Forget a runner that has ended, and start another in its place."""
-        lived = self._clock.monotonic() - runner.started_at
+        """Forget a runner that has ended, and start another in its place.
+
+        One that could not even load the app is started again after longer and longer pauses.
+        """
         fleet = self._solos if runner.is_solo else self._shared
         if runner in fleet:
             fleet.remove(runner)
-        if lived > STEADY_SECONDS or runner.was_killed:
-            self._pause = RESTART_SECONDS
+        if runner.has_been_ready or runner.was_killed:
+            self._pause = 0.0
+        else:
+            self._pause = min(max(self._pause * 2, RESTART_SECONDS), RESTART_SECONDS_MAX)
         if not runner.is_solo:
-            self._start_later(is_solo=False, pause=self._pause)
-        elif len(self._solos) < self._solo_spares:
-            self._start_later(is_solo=True, pause=self._pause)
-        if not runner.was_killed:
-            self._pause = min(self._pause * 2, RESTART_SECONDS_MAX)
+            self._start_later(is_solo=False)
+        elif len(self._solos) + self._solos_starting < self._solo_spares:
+            self._start_later(is_solo=True)
 
     async def close(self) -> None:
         """End all runners: those with nothing to do by themselves, the others at once."""
-        self._is_closed = True
-        for starting in self._starting:
-            starting.cancel()
+        self._closing.set()
+        await asyncio.gather(*self._starting)
         runners = list(self.runners())
         for runner in runners:
             if runner.held:
@@ -180,23 +184,24 @@ class Fleet:
                 runner.close()
         await asyncio.gather(*(runner.wait() for runner in runners))
 
-    def _start_later(self, *, is_solo: bool, pause: float = 0.0) -> None:
-        if self._is_closed:
+    def _start_later(self, *, is_solo: bool) -> None:
+        if self._closing.is_set():
             return
-        start = asyncio.get_running_loop().create_task(self._restart(pause, is_solo=is_solo))
+        start = asyncio.get_running_loop().create_task(self._restart(is_solo=is_solo))
+        self._solos_starting += is_solo
         self._starting.add(start)
         start.add_done_callback(self._starting.discard)
 
-    async def _restart(self, pause: float, *, is_solo: bool) -> None:
-        if pause:
-            await self._clock.sleep(pause)
-        while not self._is_closed:
+    async def _restart(self, *, is_solo: bool) -> None:
+        await first_of(self._pause, self._closing)
+        while not self._closing.is_set():
             try:
                 await self._start(is_solo=is_solo)
             except OSError as error:
                 self._log.error("a runner process could not be started", error=str(error))
-                await self._clock.sleep(RESTART_SECONDS_MAX)
+                await first_of(RESTART_SECONDS_MAX, self._closing)
             else:
+                self._solos_starting -= is_solo
                 return
 
     async def _start(self, *, is_solo: bool) -> None:
@@ -207,9 +212,9 @@ class Fleet:
             else {Mode.ASYNC: options.concurrency, Mode.THREAD: options.threads}
         )
         runner = RunnerProcess(self._command, slots, self._owner)
-        runner.started_at = self._clock.monotonic()
-        await runner.start()
+        runner.spawn()
         (self._solos if is_solo else self._shared).append(runner)
+        await runner.connect()
 
 
 def _spread(draw: float, number: int) -> float:

@@ -38,6 +38,7 @@ class LeaseKeeper:
         self._margin = min(_MARGIN_SECONDS_MAX, self._lease_seconds / 10)
         self._holdings = holdings
         self._stop = stop
+        self._is_failing = False
         self._cancel_hint = asyncio.Event()
         self._apart: set[asyncio.Task[bool]] = set()
 
@@ -117,12 +118,15 @@ class LeaseKeeper:
                     [held.reference for held in batch], self._lease_seconds
                 )
         except (Unavailable, TimeoutError) as error:
-            self._log.warning(
-                "leases could not be renewed; trying again",
-                leases=len(batch),
-                error=str(error) or type(error).__name__,
-            )
+            if not self._is_failing:
+                self._log.warning(
+                    "leases could not be renewed; trying again",
+                    leases=len(batch),
+                    error=str(error) or type(error).__name__,
+                )
+            self._is_failing = True
             return False
+        self._is_failing = False
         self._learn(batch, renewals, sent)
         return True
 

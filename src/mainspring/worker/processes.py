@@ -13,12 +13,12 @@ from mainspring.core.registry import Mode
 from mainspring.worker.channel import Channel
 from mainspring.worker.held import Held
 from mainspring.worker.messages import Ready, Start, Stop, ToAgent
-from mainspring.worker.steps import PAGE_BYTES, StepPage
+from mainspring.worker.steps import NOBODY, PAGE_BYTES, StepPage
 
 TERMINATE_SECONDS: Final = 0.5
 """Between asking a process group to end and ending it."""
 
-_EXIT_SECONDS: Final = 2.0
+_EXIT_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.01
 
 
@@ -48,15 +48,20 @@ class RunnerProcess:
         self.free = dict(slots)
         self.is_solo = Mode.PROCESS in slots
         self.is_ready = False
+        self.has_been_ready = False
         self.is_dead = False
         self.was_killed = False
         """It ended because the agent wanted it to."""
 
+        self.is_blocked = False
+        """One handler has kept the event loop for a while; nothing new would start."""
+
         self.idle_since = 0.0
-        self.started_at = 0.0
+        self._seen = NOBODY
         self._command = list(command)
         self._owner = owner
-        self._channel: Channel
+        self._channel: Channel | None = None
+        self._socket: socket.socket
         self._process: subprocess.Popen[bytes]
         self._page: StepPage
 
@@ -73,15 +78,15 @@ class RunnerProcess:
             return "running"
         return f"exit status {code}" if code >= 0 else f"signal {signal.Signals(-code).name}"
 
-    async def start(self) -> None:
-        """Start the process. It is ready when it has loaded the app."""
-        ours, theirs = socket.socketpair()
+    def spawn(self) -> None:
+        """Start the process. Takes a few milliseconds; only what starts in the main thread can be
+        tied to its parent's life by the kernel. Raises `OSError`.
+        """
+        self._socket, theirs = socket.socketpair()
         with theirs, tempfile.TemporaryFile() as shared:
             shared.truncate(PAGE_BYTES)
             self._page = StepPage(shared.fileno())
-            # Starting takes a few milliseconds, and only in this thread can the kernel tie the
-            # child to its parent's life.
-            self._process = subprocess.Popen(  # noqa: ASYNC220
+            self._process = subprocess.Popen(
                 [*self._command, "--fd", str(theirs.fileno())],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,
@@ -89,10 +94,14 @@ class RunnerProcess:
                 # own child processes end with it.
                 start_new_session=True,
             )
-            socket.send_fds(ours, [b"page"], [shared.fileno()])
-        ours.setblocking(False)  # noqa: FBT003 - the name of the method says what is meant
+            socket.send_fds(self._socket, [b"page"], [shared.fileno()])
+
+    async def connect(self) -> None:
+        """Listen to the process, which says when it has loaded the app and is ready."""
+        self._socket.setblocking(False)  # noqa: FBT003 - the name of the method says what is meant
         channel = Channel(ToAgent, self)
-        await asyncio.get_running_loop().create_connection(lambda: channel, sock=ours)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: channel, sock=self._socket)
         self._channel = channel
 
     def run(self, held: Held, jitter: float, now: float) -> None:
@@ -100,16 +109,17 @@ class RunnerProcess:
         held.dispatched_at = now
         self.held[held.number] = held
         self.free[held.mode] -= 1
-        self._channel.send(Start(held.number, jitter, held.lease))
+        self.tell(Start(held.number, jitter, held.lease))
 
     def tell(self, message: Any) -> None:
         """Send a message."""
+        assert self._channel is not None, "only a runner that is ready is spoken to"
         self._channel.send(message)
 
     def stop(self, held: Held) -> None:
         """Tell an attempt to stop, for the reason noted with it."""
         assert held.stopped_by is not None
-        self._channel.send(Stop(held.number, held.stopped_by))
+        self.tell(Stop(held.number, held.stopped_by))
 
     def ended(self, number: int) -> Held | None:
         """Take an attempt that is over out of the books."""
@@ -122,6 +132,12 @@ class RunnerProcess:
         """Return the number of the attempt that is on the runner's event loop."""
         return self._page.current()
 
+    def sample(self) -> None:
+        """Look whose step is running; the same attempt twice in a row is blocking."""
+        current = self._page.current()
+        self.is_blocked = current != NOBODY and current == self._seen
+        self._seen = current
+
     def has_begun(self, held: Held) -> bool:
         """Whether an attempt may have begun; False also when the process died before it did."""
         match held.mode:
@@ -132,11 +148,19 @@ class RunnerProcess:
             case _:
                 return True
 
+    @property
+    def is_free(self) -> bool:
+        """Whether an attempt would start at once if there is a slot for it."""
+        return self.is_ready and not self.is_blocked
+
     def close(self) -> None:
         """Let the process end; for one that has nothing to do."""
         self.was_killed = True
         self.is_ready = False
-        self._channel.close()
+        if self._channel is None:
+            self._signal(signal.SIGKILL)
+        else:
+            self._channel.close()
 
     def kill(self) -> None:
         """End the process and everything its handlers started, at once."""
@@ -156,11 +180,14 @@ class RunnerProcess:
         """Notice that the process has ended; a copy of its socket may outlive it in a child."""
         if self.is_dead or self._process.poll() is None:
             return
-        self.is_dead = True
-        self.is_ready = False
         # What handlers started and left behind in the group goes with the runner.
         self._signal(signal.SIGKILL)
-        self._channel.close()
+        self.is_dead = True
+        self.is_ready = False
+        if self._channel is None:
+            self._socket.close()
+        else:
+            self._channel.close()
         self._owner.runner_died(self)
         self._page.close()
 
@@ -175,8 +202,10 @@ class RunnerProcess:
 
     def received(self, messages: list[ToAgent]) -> None:
         """Called by the channel."""
+        self.is_blocked = False
         if not self.is_ready and type(messages[0]) is Ready:
             self.is_ready = not self.was_killed
+            self.has_been_ready = True
             self._owner.runner_ready(self)
             messages = messages[1:]
         if messages:
@@ -196,6 +225,9 @@ class RunnerProcess:
             asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._bury)
 
     def _signal(self, sign: signal.Signals) -> None:
+        if self.is_dead:
+            # The number may be another process's by now.
+            return
         try:
             os.killpg(self._process.pid, sign)
         except (ProcessLookupError, PermissionError):

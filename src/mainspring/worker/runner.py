@@ -7,6 +7,7 @@ lease, writes nothing to the store, and ends with the agent.
 import asyncio
 import ctypes
 import gc
+import io
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable
 from concurrent.futures import Future
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Any, Final
@@ -48,6 +50,7 @@ from mainspring.worker.threads import HandlerThreads, ThreadJob
 _PR_SET_PDEATHSIG: Final = 1
 _GREETING_BYTES: Final = 16
 _UNKNOWN_TYPE_SECONDS: Final = 1.0
+_LEARN_SECONDS: Final = 0.05
 _TOLD_SECONDS: Final = 0.1
 """What a handler that asked for a renewal has, once it was told that its lease is lost."""
 
@@ -61,6 +64,9 @@ def runner_main(
         # A signal to the whole group is for the agent, which drains. A function, because a signal
         # that is ignored would stay ignored in the programs that handlers start.
         signal.signal(sign, _leave_to_agent)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # What handlers print shall be seen when they print it, also through a pipe.
+        sys.stdout.reconfigure(line_buffering=True)
     connection = socket.socket(fileno=fd)
     _, fds, _, _ = socket.recv_fds(connection, _GREETING_BYTES, 1)
     if not fds:
@@ -91,12 +97,15 @@ async def _serve(
 class Attempt:
     """One attempt while it runs here; the handler's context reaches the worker through it."""
 
-    __slots__ = ("_runner", "execution", "job", "lease", "number", "task")
+    __slots__ = ("_runner", "execution", "has_begun", "job", "lease", "number", "task")
 
     def __init__(self, runner: "Runner", start: Start, prepared: Prepared, ends_at: float) -> None:
         self._runner = runner
         self.number = start.number
         self.lease = start.lease
+        self.has_begun = False
+        """A task that is cancelled before its first step would end without a word."""
+
         self.task: asyncio.Task[None] | None = None
         self.job: ThreadJob | None = None
         self.execution = Execution(
@@ -175,8 +184,8 @@ class Runner:
     def disconnected(self) -> None:
         """The agent is gone: so is every lease, and with it the right to go on."""
         if self._attempts:
-            for stream in (sys.stdout, sys.stderr):
-                stream.flush()
+            with suppress(OSError, ValueError, AttributeError):
+                sys.stdout.flush()
             os._exit(0)
         self.gone.set()
 
@@ -221,6 +230,7 @@ class Runner:
 
     async def _attend(self, attempt: Attempt) -> None:
         cells, number = self._page.cells, attempt.number
+        attempt.has_begun = True
         self._page.task_began(number)
 
         def step(handler: Any) -> Awaitable[Any]:
@@ -252,7 +262,8 @@ class Runner:
 
     def _interrupt(self, attempt: Attempt) -> None:
         if attempt.task is not None:
-            attempt.task.cancel()
+            if attempt.has_begun:
+                attempt.task.cancel()
         elif attempt.job is not None:
             self._threads.interrupt(attempt.job)
 

@@ -17,6 +17,7 @@ class CutStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__(SystemClock())
         self.refused = 0
+        self.claims = 0
         self._is_cut = False
         self._lost_answers = 0
         self._refused_result: str | None = None
@@ -38,6 +39,7 @@ class CutStore(MemoryStore):
         self._refused_result = result
 
     async def claim(self, request: ClaimRequest) -> Claim:
+        self.claims += 1
         self._pass()
         return await super().claim(request)
 

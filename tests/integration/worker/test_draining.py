@@ -1,6 +1,8 @@
 """A worker that is asked to stop finishes what it can and hands the rest back."""
 
 import asyncio
+import os
+import signal
 import time
 
 from integration.worker.bench import Bench, until
@@ -64,6 +66,22 @@ async def test_cancelling_a_worker_hands_everything_back(bench: Bench) -> None:
     task = await bench.get(task_id)
     assert (task.status, task.attempt_count) == (TaskStatus.PENDING, 0)
     assert agent.stats.released == 1
+
+
+async def test_a_signal_to_the_runners_is_for_the_agent_to_decide(bench: Bench) -> None:
+    agent = bench.start()
+    ids = await bench.submit_many(
+        [
+            ("asleep", {"log": bench.log, "seconds": 1.0}),
+            ("block_thread", {"log": bench.log, "seconds": 1.0}),
+        ]
+    )
+    await bench.noted("start", 2)
+    for pid in bench.pids():
+        os.kill(pid, signal.SIGTERM)
+        os.kill(pid, signal.SIGINT)
+    assert {task.status for task in await bench.ended(*ids)} == {TaskStatus.COMPLETED}
+    assert agent.stats.runners_crashed == 0
 
 
 async def test_a_worker_is_registered_while_it_works(bench: Bench) -> None:

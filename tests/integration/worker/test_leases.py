@@ -16,7 +16,7 @@ async def test_a_handler_that_blocks_for_three_leases_runs_once(bench: Bench, ha
     agent = bench.start(**LEASE)
     bench.rescue_expired()
     payload = (
-        {"log": bench.log, "steps": 4 * STEPS_PER_SECOND}
+        {"log": bench.log, "steps": 3 * STEPS_PER_SECOND}
         if handler == "add_up"
         else {"log": bench.log, "seconds": 3.2}
     )

@@ -119,3 +119,19 @@ async def test_nothing_is_held_when_nothing_runs(bench: Bench) -> None:
     await until(lambda: agent.stats.completed == 2000)
     assert len(agent._attempts) == 0
     assert (agent.stats.busy, agent.stats.waiting) == (0, 0)
+
+
+async def test_a_blocked_runner_is_given_nothing_more(bench: Bench) -> None:
+    agent = bench.start(processes=1)
+    blocking = await bench.submit("busy_async", {"log": bench.log, "seconds": 2.5})
+    await bench.noted("start")
+    await until(lambda: next(agent._fleet.runners()).is_blocked)
+    ids = await bench.submit_many([("noop", {})] * 20)
+    helper = bench.start(processes=1)
+    await bench.ended(*ids, seconds=2)
+    assert helper.stats.claimed == 20
+    assert (await bench.get(blocking)).status is TaskStatus.RUNNING
+    await bench.ended(blocking)
+    again = await bench.submit_many([("noop", {})] * 200)
+    await bench.ended(*again)
+    await until(lambda: agent.stats.completed > 1)

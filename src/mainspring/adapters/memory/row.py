@@ -9,7 +9,16 @@ import msgspec
 from mainspring.domain.priority import Level, level_of
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import WAITING, TaskStatus, Transition, apply
-from mainspring.domain.task import ATTEMPTS_KEPT, Attempt, Failure, FailureKind, Lease, Task
+from mainspring.domain.task import (
+    ATTEMPTS_KEPT,
+    Attempt,
+    Failure,
+    FailureKind,
+    Lease,
+    Task,
+    TickRef,
+    schedule_type,
+)
 
 _DEATHS = frozenset({FailureKind.CRASHED, FailureKind.LEASE_EXPIRED})
 
@@ -32,6 +41,7 @@ class Row:
     status: TaskStatus
     attempt_count: int = 0
     crash_count: int = 0
+    tick: TickRef | None = None
     fencing_token: int = 0
     started_at: datetime | None = None
     completed_at: datetime | None = None
@@ -103,6 +113,7 @@ class Row:
             timeout_seconds=self.timeout_seconds,
             backoff=self.backoff,
             crash_count=self.crash_count,
+            tick=self.tick,
         )
 
     def is_ready(self, now: datetime) -> bool:
@@ -111,6 +122,7 @@ class Row:
 
     def task(self, now: datetime) -> Task:
         """Return the task as people see it."""
+        tick = self.tick
         return Task(
             task_id=self.id,
             task_type=self.task_type,
@@ -120,7 +132,7 @@ class Row:
             level=level_of(self.priority),
             status=self.status,
             ready=self.is_ready(now),
-            schedule_type="one_time",
+            schedule_type=schedule_type(None if tick is None else tick.schedule),
             scheduled_at=self.scheduled_at,
             timeout=self.timeout_seconds,
             max_retries=self.max_retries,
@@ -138,6 +150,9 @@ class Row:
             result=_raw(self.result),
             progress=_raw(self.progress),
             key=self.key,
+            schedule=None if tick is None else tick.schedule,
+            nominal_at=None if tick is None else tick.nominal_at,
+            previous_nominal_at=None if tick is None else tick.previous_nominal_at,
             attempts=tuple(self.attempts),
         )
 

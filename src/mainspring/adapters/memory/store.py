@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from mainspring.adapters.memory.dead_letters import MemoryDeadLetters
 from mainspring.adapters.memory.housekeeping import MemoryHousekeeping
+from mainspring.adapters.memory.plans import MemoryPlanning
 from mainspring.adapters.memory.reads import MemoryReads
 from mainspring.adapters.memory.register import MemoryQueues, MemoryWorkers
 from mainspring.adapters.memory.tables import Tables
@@ -21,6 +22,7 @@ class MemoryStore(
     MemoryQueues,
     MemoryWorkers,
     MemoryHousekeeping,
+    MemoryPlanning,
 ):
     """`ports.store.Store` for one process and one event loop.
 
@@ -36,7 +38,8 @@ class MemoryStore(
         limit_seconds: float = LIMIT_SECONDS,
         tables: Callable[..., Tables] = Tables,
     ) -> None:
-        super().__init__(tables(clock, hooks=hooks, limit_seconds=limit_seconds))
+        MemoryTasks.__init__(self, tables(clock, hooks=hooks, limit_seconds=limit_seconds))
+        MemoryPlanning.__init__(self, self._tables)
 
     def wakeups(self) -> Wakeups:
         """Return a new listener for hints."""

@@ -136,7 +136,7 @@ class MemoryTasks:
             return Submission(task.id, is_new=False)
         if task.key is not None:
             self._tables.keys[task.key] = UsedKey(task.id, task.fingerprint, now)
-        row = _new_row(task, now)
+        row = new_row(task, now)
         self._tables.insert(row)
         self._hint_ready(row, now)
         return Submission(task.id)
@@ -222,7 +222,8 @@ class MemoryTasks:
             self._tables.board.post(Hint.READY)
 
 
-def _new_row(task: NewTask, now: datetime) -> Row:
+def new_row(task: NewTask, now: datetime) -> Row:
+    """Return a new task as the store holds it."""
     if task.scheduled_at is None:
         scheduled_at = now + timedelta(seconds=task.delay_seconds)
     else:

@@ -53,6 +53,8 @@ class Waiting:
         """Take a task out; its time must still be the one it was put in with."""
         entries = self._lists[row.queue, row.priority]
         del entries[bisect_left(entries, (row.scheduled_at, row.id.int))]
+        if not entries:
+            del self._lists[row.queue, row.priority]
 
     def due(self, wanted: Wanted, now: datetime) -> dict[Level, list[Row]]:
         """Return the best tasks of each lane in the order of their rank."""

@@ -19,6 +19,10 @@ class Announcer(Protocol):
         """Say that a running task is to stop."""
         ...
 
+    def schedule(self) -> None:
+        """Say that a schedule changed."""
+        ...
+
 
 class StorePart:
     """A part of the store. ``now`` stands in for the server's clock in tests; it returns None in

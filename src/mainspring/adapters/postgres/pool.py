@@ -6,6 +6,7 @@ its repetition after a deadlock all count. A connection that did not answer is t
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import asyncpg
@@ -27,7 +28,7 @@ _REPEATS: Final = 5
 _PAUSE_SECONDS: Final = 0.01
 _IDLE_SECONDS: Final = 60.0
 
-_SESSION: Final = {
+SESSION: Final = {
     "application_name": "mainspring",
     "timezone": "UTC",
     "default_transaction_isolation": "read committed",
@@ -41,6 +42,7 @@ _SESSION: Final = {
 }
 
 Record = asyncpg.Record
+_Step = Callable[[], Awaitable[None]] | None
 
 
 class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,7 +78,7 @@ async def connect(dsn: str, *, session: bool = True, **settings: str) -> asyncpg
             dsn,
             timeout=CONNECT_SECONDS,
             statement_cache_size=0,
-            server_settings={**(_SESSION if session else {}), **settings} or None,
+            server_settings={**(SESSION if session else {}), **settings} or None,
         )
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=False) from error
@@ -92,16 +94,22 @@ class Pool:
         self._opening = asyncio.Lock()
         self._closed = False
 
-    async def fetch(self, query: Query, *arguments: Any) -> list[Record]:
+    async def fetch(
+        self,
+        query: Query,
+        *arguments: Any,
+        before_commit: Callable[[], Awaitable[None]] | None = None,
+    ) -> list[Record]:
         """Run one statement in a transaction of its own and return its rows.
 
-        Deadlocks and serialisation failures are repeated a few times; they reach nobody unless
-        the server never settles. Raises the errors of `domain.errors`.
+        `before_commit` is awaited between the statement and its commit. Deadlocks and
+        serialisation failures are repeated a few times; they reach nobody unless the server never
+        settles. Raises the errors of `domain.errors`.
         """
         sent = _Sent()
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                return await self._settled(query, arguments, sent)
+                return await self._settled(query, arguments, sent, before_commit)
         except DRIVER_ERRORS as error:
             raise translated(error, wrote=sent.sent and query.writes) from error
 
@@ -117,27 +125,32 @@ class Pool:
             pool.terminate()
 
     async def _settled(
-        self, query: Query, arguments: tuple[Any, ...], sent: "_Sent"
+        self, query: Query, arguments: tuple[Any, ...], sent: "_Sent", before_commit: "_Step"
     ) -> list[Record]:
         for repeat in range(1, _REPEATS + 1):
             try:
-                return await self._fetch(query, arguments, sent)
+                return await self._fetch(query, arguments, sent, before_commit)
             except asyncpg.PostgresError as error:
                 if repeat == _REPEATS or RETRIED_CODES.isdisjoint(sqlstates(error)):
                     raise
                 await asyncio.sleep(_PAUSE_SECONDS * repeat)
         raise AssertionError
 
-    async def _fetch(self, query: Query, arguments: tuple[Any, ...], sent: "_Sent") -> list[Record]:
+    async def _fetch(
+        self, query: Query, arguments: tuple[Any, ...], sent: "_Sent", before_commit: "_Step"
+    ) -> list[Record]:
         pool = await self._opened()
         connection = await pool.acquire(timeout=CONNECT_SECONDS)
         sent.sent = True
         try:
-            if self._options.pooled:
+            if self._options.pooled or before_commit is not None:
                 # Without a transaction the pooler could hand the parts of one statement to
                 # different servers.
                 async with connection.transaction():
-                    return await connection.fetch(query.sql, *arguments)
+                    rows = await connection.fetch(query.sql, *arguments)
+                    if before_commit is not None:
+                        await before_commit()
+                    return rows
             return await connection.fetch(query.sql, *arguments)
         except asyncpg.PostgresError:
             raise
@@ -165,7 +178,7 @@ class Pool:
                     max_inactive_connection_lifetime=_IDLE_SECONDS,
                     statement_cache_size=0 if self._options.pooled else 200,
                     max_cached_statement_lifetime=0,
-                    server_settings=None if self._options.pooled else _SESSION,
+                    server_settings=None if self._options.pooled else SESSION,
                 )
             return self._pool
 

@@ -8,7 +8,7 @@ from mainspring.adapters.postgres.pool import Record
 from mainspring.domain.priority import LANES, level_of
 from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import Attempt, Lease, Task
+from mainspring.domain.task import Attempt, Lease, Task, TickRef, schedule_type
 
 _DEFAULT_BACKOFF: Final = Backoff()
 _ATTEMPTS: Final = msgspec.json.Decoder(tuple[Attempt, ...])
@@ -19,7 +19,8 @@ def lease_of(row: Record) -> Lease:
     (
         task_id, lane, token, task_type, payload, queue, priority, scheduled_at, created_at,
         started_at, attempt, max_retries, timeout, backoff_kind, backoff, crash_count,
-    ) = row[:16]  # fmt: skip
+        schedule, nominal_at, previous_nominal_at,
+    ) = row[:19]  # fmt: skip
     return Lease(
         id=task_id,
         fencing_token=token,
@@ -36,6 +37,7 @@ def lease_of(row: Record) -> Lease:
         timeout_seconds=timeout,
         backoff=backoff_of(backoff_kind, backoff),
         crash_count=crash_count,
+        tick=None if schedule is None else TickRef(schedule, nominal_at, previous_nominal_at),
     )
 
 
@@ -51,7 +53,7 @@ def task_of(row: Record) -> Task:
         level=level_of(row["priority"]),
         status=TaskStatus(row["status"]),
         ready=row["ready"],
-        schedule_type="one_time",
+        schedule_type=schedule_type(row["schedule"]),
         scheduled_at=row["scheduled_at"],
         timeout=row["timeout_seconds"],
         max_retries=row["max_retries"],
@@ -69,6 +71,9 @@ def task_of(row: Record) -> Task:
         result=_raw(row["result"]),
         progress=_raw(row["progress"]),
         key=row["key"],
+        schedule=row["schedule"],
+        nominal_at=row["nominal_at"],
+        previous_nominal_at=row["previous_nominal_at"],
         attempts=attempts,
     )
 

@@ -10,7 +10,9 @@ from mainspring.adapters.postgres.figures import Figuring
 from mainspring.adapters.postgres.housekeeping import Housekeeping
 from mainspring.adapters.postgres.leases import Leasing
 from mainspring.adapters.postgres.migrate import check
+from mainspring.adapters.postgres.plans import Planning
 from mainspring.adapters.postgres.pool import Connections, PoolOptions
+from mainspring.adapters.postgres.schedules import Scheduling
 from mainspring.adapters.postgres.settle import Settling
 from mainspring.adapters.postgres.submit import Submitting
 from mainspring.adapters.postgres.wakeups import HintSender, PostgresWakeups
@@ -30,6 +32,8 @@ class PostgresStore(
     Housekeeping,
     Figuring,
     Accessing,
+    Planning,
+    Scheduling,
 ):
     """`ports.store.Store` on PostgreSQL, with `ports.access.Access` and `ports.figures.Figures`.
 

@@ -37,6 +37,10 @@ class HintSender:
         """Say that a running task is to stop."""
         self._want(Hint.CANCEL)
 
+    def schedule(self) -> None:
+        """Say that a schedule changed."""
+        self._want(Hint.SCHEDULE)
+
     async def close(self) -> None:
         """Send no more."""
         if self._sending is not None:
@@ -101,6 +105,7 @@ class PostgresWakeups:
             # What was sent in between is lost, so whoever waits had better look.
             self._give(Hint.READY)
             self._give(Hint.CANCEL)
+            self._give(Hint.SCHEDULE)
             await asyncio.sleep(pause)
             pause = min(pause * 2, longest)
 

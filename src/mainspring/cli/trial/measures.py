@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from mainspring.app import Mainspring
+from mainspring.app import Mainspring, TaskCall
 from mainspring.cli.trial.handlers import noop, tick
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.priority import WEIGHTS, Level
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.values import BATCH_MAX
 
 RUN_QUEUE: Final = "bench-run"
 STORE_QUEUE: Final = "bench-store"
@@ -29,6 +28,8 @@ TICK_SECONDS: Final = 10.0
 _LEAD_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 300.0
 _TAIL: Final = 200
+_BATCH: Final = 1000
+_SUBMITTERS: Final = 3
 _FUTURE_SECONDS: Final = 30 * 86400.0
 _WAITING_PRIORITY: Final = 10
 _OUR_PRIORITY: Final = 5
@@ -40,8 +41,7 @@ async def submit_rate(app: Mainspring, tasks: int) -> float:
     rates: list[float] = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        for size in _chunks(tasks):
-            await app.submit_many([call.build() for _ in range(size)])
+        await _submit_all(app, call, tasks)
         rates.append(tasks / (time.perf_counter() - began))
     return statistics.median(rates)
 
@@ -81,10 +81,7 @@ async def life_cycle_rates(
     rates: list[float] = []
     for _ in range(rounds):
         began = time.perf_counter()
-        ids: list[UUID] = []
-        for size in _chunks(tasks, 1000):
-            handles = await app.submit_many([call.build() for _ in range(size)])
-            ids.extend(handle.id for handle in handles)
+        ids = await _submit_all(app, call, tasks)
         await _all_completed(app, ids)
         rates.append(tasks / share / (time.perf_counter() - began))
     return rates
@@ -130,8 +127,7 @@ async def fill(app: Mainspring, *, pending: int, waiting: int) -> None:
     later = noop.options(queue=RUN_QUEUE, delay=_FUTURE_SECONDS)
     due = noop.options(queue=RUN_QUEUE, priority=_WAITING_PRIORITY)
     for call, count in ((later, pending), (due, waiting)):
-        for size in _chunks(count):
-            await app.submit_many([call.build() for _ in range(size)])
+        await _submit_all(app, call, count)
 
 
 async def empty(app: Mainspring, queue: str) -> None:
@@ -153,8 +149,18 @@ async def idle_cpu_percent(pid: int, seconds: float = 5.0) -> float | None:
     return round((after - before) / seconds * 100, 2)
 
 
-def _chunks(count: int, size: int = BATCH_MAX) -> list[int]:
-    return [min(size, count - at) for at in range(0, count, size)]
+async def _submit_all(app: Mainspring, call: TaskCall, count: int) -> list[UUID]:
+    """Submit so many tasks in batches, building one while others are on their way."""
+    sizes = iter([min(_BATCH, count - at) for at in range(0, count, _BATCH)])
+    ids: list[UUID] = []
+
+    async def some() -> None:
+        for size in sizes:
+            handles = await app.submit_many([call.build() for _ in range(size)])
+            ids.extend(handle.id for handle in handles)
+
+    await asyncio.gather(*(some() for _ in range(_SUBMITTERS)))
+    return sorted(ids)
 
 
 async def _all_completed(app: Mainspring, ids: Sequence[UUID]) -> None:

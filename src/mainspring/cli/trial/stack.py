@@ -16,6 +16,7 @@ from typing import Final
 from mainspring.config import Settings, child_environment
 from mainspring.domain.errors import EmbeddedServerError, SetupError
 from mainspring.wiring import state_file
+from mainspring.wiring.children import drain_with_parent
 
 START_SECONDS: Final = 100.0
 STOP_SECONDS: Final = 20.0
@@ -79,6 +80,7 @@ async def start_program(settings: Settings, *arguments: str) -> Program:
         stdout=asyncio.subprocess.DEVNULL,
         stderr=PIPE,
         env=child_environment(settings),
+        preexec_fn=drain_with_parent(),
     )
     return Program(process)
 

@@ -81,7 +81,8 @@ WITH clock AS MATERIALIZED (
     WHERE t.id = c.id AND t.status IN ('pending', 'retrying')
     RETURNING t.id, c.lane, t.fencing_token, t.task_type, t.payload, t.queue, t.priority,
         t.scheduled_at, t.created_at, t.started_at, t.attempt_count, t.max_retries,
-        t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count
+        t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count,
+        t.schedule, t.nominal_at, t.previous_nominal_at
 )
 SELECT claimed.*, NULL::boolean AS held_back, NULL::float8 AS next_due,
     NULL::timestamptz AS now, NULL::text[] AS queues, NULL::text[] AS head_queues,
@@ -89,6 +90,7 @@ SELECT claimed.*, NULL::boolean AS held_back, NULL::float8 AS next_due,
 FROM claimed
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+    NULL, NULL, NULL,
     EXISTS (
         SELECT FROM candidates c GROUP BY c.queue, c.priority, c.lane, c.quota
         HAVING count(*) >= c.quota),

@@ -28,7 +28,8 @@ WITH clock AS MATERIALIZED (
 SELECT id, true AS running FROM told UNION ALL SELECT id, false FROM gone;
 
 -- name: reschedule
--- A time in the past is now: age counts from the moment at which the task could run.
+-- A time in the past is now: age counts from the moment at which the task could run. The guard is
+-- not written as the condition of the index of waiting tasks, which is no way to find one by id.
 -- $1 now or NULL, $2 id, $3 time or NULL.
 -- transition: reschedule
 WITH clock AS MATERIALIZED (
@@ -36,7 +37,7 @@ WITH clock AS MATERIALIZED (
 )
 UPDATE mainspring.tasks t SET scheduled_at = greatest(coalesce($3, clock.now), clock.now)
 FROM clock
-WHERE t.id = $2 AND t.status IN ('pending', 'retrying')
+WHERE t.id = $2 AND t.status <> 'running'
 RETURNING t.status;
 
 -- name: pause

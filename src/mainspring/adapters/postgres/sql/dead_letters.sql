@@ -19,11 +19,12 @@ WITH chosen AS MATERIALIZED (
 INSERT INTO mainspring.tasks (
     id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
     crash_count, max_retries, priority, status, queue, task_type, key, backoff_kind, backoff,
-    payload, progress, attempts)
+    payload, progress, schedule, nominal_at, previous_nominal_at, attempts)
 SELECT
     id, coalesce($1::timestamptz, clock_timestamp()), created_at, started_at, fencing_token + 1,
     timeout_seconds, 0, 0, max_retries, priority, 'pending', queue, task_type, key, backoff_kind,
-    backoff, coalesce($5::text::json, payload), progress, attempts
+    backoff, coalesce($5::text::json, payload), progress, schedule, nominal_at,
+    previous_nominal_at, attempts
 FROM gone
 RETURNING id;
 

@@ -2,7 +2,7 @@
 -- The columns that a task takes along when it leaves the live table.
 id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
 crash_count, max_retries, priority, queue, task_type, worker_id, key, backoff_kind, backoff,
-payload, progress
+payload, progress, schedule, nominal_at, previous_nominal_at
 
 -- fragment: attempts_after
 -- The attempts with one more failure, of which no more than $2 are kept: the first and the last.

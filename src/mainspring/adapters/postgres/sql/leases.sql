@@ -66,8 +66,8 @@ WITH clock AS MATERIALIZED (
     RETURNING t.id, t.scheduled_at, t.created_at, t.started_at,
         t.fencing_token + 1 AS fencing_token, t.timeout_seconds, t.attempt_count,
         t.crash_count + 1 AS crash_count, t.max_retries, t.priority, t.queue, t.task_type,
-        t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress, c.attempts,
-        c.target, c.now, t.cancel_reason
+        t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress, t.schedule,
+        t.nominal_at, t.previous_nominal_at, c.attempts, c.target, c.now, t.cancel_reason
 ), buried AS (
     INSERT INTO mainspring.dead_letters ({{moved}}, attempts, completed_at)
     SELECT {{moved}}, attempts, now FROM gone WHERE target = 'failed'

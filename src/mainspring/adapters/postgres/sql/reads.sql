@@ -5,7 +5,8 @@ t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now AS ready,
 t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
 t.started_at, NULL::timestamptz AS completed_at, t.worker_id, t.lease_expires_at, t.fencing_token,
 t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason AS reason,
-NULL::json AS result, t.progress, t.key, t.attempts
+NULL::json AS result, t.progress, t.key, t.attempts, t.schedule, t.nominal_at,
+t.previous_nominal_at
 
 -- fragment: dead_columns
 -- A dead letter in the same columns.
@@ -13,14 +14,15 @@ t.id, t.task_type, t.payload, t.queue, t.priority, 'failed' AS status, false AS 
 t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
 t.started_at, t.completed_at, t.worker_id, NULL::timestamptz AS lease_expires_at, t.fencing_token,
 false AS cancel_requested, NULL::text AS reason, NULL::json AS result, t.progress, t.key,
-t.attempts
+t.attempts, t.schedule, t.nominal_at, t.previous_nominal_at
 
 -- fragment: history_columns
 -- A finished task in the same columns.
 t.id, t.task_type, t.payload, t.queue, t.priority, t.status, false AS ready,
 t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
 t.started_at, t.completed_at, t.worker_id, NULL::timestamptz AS lease_expires_at, t.fencing_token,
-false AS cancel_requested, t.reason, t.result, t.progress, t.key, t.attempts
+false AS cancel_requested, t.reason, t.result, t.progress, t.key, t.attempts, t.schedule,
+t.nominal_at, t.previous_nominal_at
 
 -- name: get
 -- One statement sees one moment, in which a task is in exactly one of the tables.

@@ -56,6 +56,7 @@ WITH clock AS MATERIALIZED (
     RETURNING t.id, t.scheduled_at, t.created_at, t.started_at, t.fencing_token,
         t.timeout_seconds, t.attempt_count, c.crash_count, t.max_retries, t.priority, t.queue,
         t.task_type, t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress,
+        t.schedule, t.nominal_at, t.previous_nominal_at,
         c.attempts, c.target, c.now, t.cancel_reason
 ), buried AS (
     INSERT INTO mainspring.dead_letters ({{moved}}, attempts, completed_at)
@@ -84,11 +85,11 @@ WITH clock AS MATERIALIZED (
 INSERT INTO mainspring.dead_letters (
     id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
     crash_count, max_retries, priority, queue, task_type, worker_id, key, backoff_kind, backoff,
-    payload, progress, attempts, completed_at)
+    payload, progress, schedule, nominal_at, previous_nominal_at, attempts, completed_at)
 SELECT t.id, t.scheduled_at, t.created_at, t.started_at, t.fencing_token, t.timeout_seconds,
     t.attempt_count, t.crash_count + (t.kind = ANY ($8::text[]))::integer, t.max_retries,
     t.priority, t.queue, t.task_type, t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload,
-    t.progress, {{attempts_after}}, clock.now
+    t.progress, t.schedule, t.nominal_at, t.previous_nominal_at, {{attempts_after}}, clock.now
 FROM clock
 CROSS JOIN gone t
 CROSS JOIN LATERAL (SELECT t.kind, t.error, t.traceback) o

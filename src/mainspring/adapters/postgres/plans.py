@@ -1,0 +1,123 @@
+"""Schedules as the planner works on them."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+from mainspring.adapters.postgres.part import StorePart
+from mainspring.adapters.postgres.queries import QUERIES
+from mainspring.adapters.postgres.schedule_rows import ended_columns, plan_columns, schedule_of
+from mainspring.domain.status import TaskStatus
+from mainspring.ports.hooks import HookPoint
+from mainspring.ports.schedules import (
+    Committed,
+    DueSchedules,
+    EndedRun,
+    ExpiredRun,
+    SchedulePlan,
+    StoredSchedule,
+    Sweep,
+)
+
+_DUE: Final = QUERIES["due_schedules"]
+_NEXT: Final = QUERIES["next_plan"]
+_COMMIT: Final = QUERIES["commit_plans"]
+_PROBLEM: Final = QUERIES["report_problem"]
+_ENDED: Final = QUERIES["ended_runs"]
+_CLOSE: Final = QUERIES["close_runs"]
+_EXPIRE: Final = QUERIES["expire_starts"]
+_FIRST: Final = (UUID(int=0), datetime.fromisoformat("1970-01-01T00:00:00+00:00"))
+
+CANCELLED_BY_NEXT: Final = "a later run of its schedule took its place"
+NOT_STARTED: Final = "it had not started by its start deadline"
+
+
+class Planning(StorePart):
+    """The part of `ports.schedules.ScheduleStore` that the planner uses."""
+
+    async def due_schedules(self, limit: int) -> DueSchedules:
+        """Return the schedules to plan now."""
+        rows = await self._main.fetch(_DUE, self._now(), limit)
+        found = [schedule_of(row) for row in rows]
+        if len(found) >= limit:
+            return DueSchedules(found, rows[0]["now"])
+        (rest,) = await self._main.fetch(_NEXT, self._now())
+        now = rows[0]["now"] if rows else rest["now"]
+        return DueSchedules(found, now, rest["next_seconds"])
+
+    async def commit_plans(self, plans: Sequence[SchedulePlan]) -> list[Committed]:
+        """Carry out plans, each as a whole or not at all."""
+        if not plans:
+            return []
+        await self._hooks.reach(HookPoint.TICK_BEFORE_INSERT)
+        rows = await self._main.fetch(
+            _COMMIT,
+            self._now(),
+            *plan_columns(plans),
+            CANCELLED_BY_NEXT,
+            before_commit=self._inserted,
+        )
+        await self._hooks.reach(HookPoint.TICK_AFTER_COMMIT)
+        if any(row["nominal_at"] is not None for row in rows):
+            self._announcer.ready()
+        if any(row["told"] for row in rows):
+            self._announcer.cancel()
+        return _answers(plans, rows)
+
+    async def report_problem(self, schedule: StoredSchedule, problem: str, seconds: float) -> None:
+        """Note why a schedule could not be planned."""
+        await self._main.fetch(
+            _PROBLEM, self._now(), schedule.id, schedule.revision, problem, seconds
+        )
+
+    async def ended_runs(self, limit: int, after: tuple[UUID, datetime] | None = None) -> Sweep:
+        """Return those of a part of the open runs that have ended."""
+        rows = await self._main.fetch(_ENDED, *(after or _FIRST), limit)
+        if not rows:
+            return Sweep([])
+        last = rows.pop()
+        cursor = (last["schedule_id"], last["nominal_at"]) if last["looked_at"] >= limit else None
+        return Sweep([_ended(row) for row in rows], cursor)
+
+    async def close_runs(self, runs: Sequence[EndedRun]) -> None:
+        """Note that runs have ended."""
+        await self._main.fetch(_CLOSE, self._now(), *ended_columns(runs))
+
+    async def expire_starts(self, limit: int) -> list[ExpiredRun]:
+        """Drop runs that have not started by their deadline."""
+        expired: list[ExpiredRun] = []
+        while True:
+            rows = await self._main.fetch(_EXPIRE, self._now(), limit, NOT_STARTED)
+            expired += [
+                ExpiredRun(row["schedule"], row["nominal_at"])
+                for row in rows
+                if row["schedule"] is not None
+            ]
+            if len(rows) < limit:
+                return expired
+
+    async def _inserted(self) -> None:
+        await self._hooks.reach(HookPoint.TICK_AFTER_INSERT)
+
+
+def _ended(row: Any) -> EndedRun:
+    return EndedRun(
+        schedule_id=row["schedule_id"],
+        nominal_at=row["nominal_at"],
+        status=None if row["status"] is None else TaskStatus(row["status"]),
+        ended_at=row["completed_at"],
+        matters=bool(row["matters"]),
+    )
+
+
+def _answers(plans: Sequence[SchedulePlan], rows: Sequence[Any]) -> list[Committed]:
+    started: dict[UUID, list[datetime]] = {}
+    for row in rows:
+        moments = started.setdefault(row["id"], [])
+        if row["nominal_at"] is not None:
+            moments.append(row["nominal_at"])
+    return [
+        Committed(plan.schedule.id in started, tuple(sorted(started.get(plan.schedule.id, ()))))
+        for plan in plans
+    ]

@@ -1,0 +1,386 @@
+-- fragment: schedule_columns
+-- A schedule in the columns that every read of it returns, but for its live runs and its counts.
+s.id, s.name, s.revision, s.status, s.note, s.version, s.cursor_version, s.next_nominal,
+s.last_nominal, s.runs, s.buffered, s.consecutive_failures, s.plan_at, s.timezone, s.zone_print,
+s.problem, s.problem_count, s.created_at, s.updated_at, s.task_type, s.queue, s.priority,
+s.timeout_seconds, s.max_retries, s.backoff_kind, s.backoff, s.payload, s.spec
+
+-- fragment: live_runs
+-- How many runs of a schedule are live: a probe of the task for each run not known to have ended.
+-- Backfilled runs are beside the timetable and hold nothing up.
+(SELECT count(*)::integer FROM mainspring.ticks k JOIN mainspring.tasks t ON t.id = k.task_id
+    WHERE k.schedule_id = s.id AND k.outcome = 'task' AND k.ended_at IS NULL
+        AND k.kind <> 'backfill') AS unfinished
+
+-- fragment: schedule_totals
+-- What is out of the ordinary, counted since the schedule was made.
+(SELECT json_object_agg(c.what, c.count) FROM mainspring.schedule_counts c
+    WHERE c.schedule_id = s.id) AS counts
+
+-- name: store_time
+-- The clock that decides what is due.
+SELECT coalesce($1::timestamptz, clock_timestamp()) AS now;
+
+-- name: create_schedule
+-- Nothing when the name is taken.
+-- $1 now or NULL, $2-$24 as `schedule_rows.schedule_row` gives them.
+INSERT INTO mainspring.schedules (
+    id, name, status, note, version, cursor_version, next_nominal, last_nominal, runs, buffered,
+    consecutive_failures, plan_at, timezone, zone_print, task_type, queue, priority,
+    timeout_seconds, max_retries, backoff_kind, backoff, payload, spec, problem, problem_count,
+    created_at, updated_at)
+SELECT $2::uuid, $3, $4, $5, $6::integer, $7::integer, $8::timestamptz, $9::timestamptz, $10::bigint,
+    $11::text::timestamptz[], $12::integer, $13::timestamptz, $14, $15, $16, $17, $18::smallint,
+    $19::float8, $20::integer, $21, $22::float8[], $23::text::json, $24::text::json, '', 0, n.now, n.now
+FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) n
+ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING
+RETURNING id;
+
+-- name: replace_schedule
+-- Everything but the id, the name and the counts, if nobody changed it since it was read.
+-- $1 now or NULL, $2-$24 as for creating it, $25 the revision that was read.
+UPDATE mainspring.schedules s SET
+    revision = s.revision + 1, status = $4, note = $5, version = $6::integer,
+    cursor_version = $7::integer, next_nominal = $8::timestamptz, last_nominal = $9::timestamptz,
+    runs = $10::bigint, buffered = $11::text::timestamptz[], consecutive_failures = $12::integer,
+    plan_at = $13::timestamptz, timezone = $14, zone_print = $15, task_type = $16, queue = $17,
+    priority = $18::smallint, timeout_seconds = $19::float8, max_retries = $20::integer,
+    backoff_kind = $21, backoff = $22::float8[], payload = $23::text::json, spec = $24::text::json,
+    problem = '', problem_count = 0, updated_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE s.id = $2::uuid AND s.name = $3 AND s.revision = $25::bigint AND s.deleted_at IS NULL
+RETURNING s.id;
+
+-- name: get_schedule
+-- $1 name.
+SELECT {{schedule_columns}}, {{live_runs}}, {{schedule_totals}}
+FROM mainspring.schedules s WHERE s.name = $1 AND s.deleted_at IS NULL;
+
+-- name: list_schedules
+-- $1 name after which to begin, $2 limit.
+SELECT {{schedule_columns}}, {{live_runs}}, {{schedule_totals}}
+FROM mainspring.schedules s WHERE s.name > $1 AND s.deleted_at IS NULL
+ORDER BY s.name LIMIT $2;
+
+-- name: load_schedules
+-- $1 ids.
+SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts
+FROM unnest($1::uuid[]) AS wanted (id)
+JOIN mainspring.schedules s ON s.id = wanted.id
+WHERE s.deleted_at IS NULL;
+
+-- name: delete_schedule
+-- The row stays until its ticks are removed, which may be too many for one statement.
+-- $1 now or NULL, $2 name.
+UPDATE mainspring.schedules s SET
+    deleted_at = coalesce($1::timestamptz, clock_timestamp()), plan_at = NULL,
+    revision = s.revision + 1
+WHERE s.name = $2 AND s.deleted_at IS NULL
+RETURNING s.id;
+
+-- name: due_schedules
+-- What is due by the clock, and what waited for a run that is not live any more.
+-- $1 now or NULL, $2 limit.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), due AS MATERIALIZED (
+    SELECT s.id, s.plan_at FROM clock, mainspring.schedules s
+    WHERE s.plan_at <= clock.now
+    ORDER BY s.plan_at, s.id LIMIT $2
+), released AS MATERIALIZED (
+    SELECT s.id, clock.now AS plan_at FROM clock, mainspring.schedules s
+    WHERE s.buffered <> '{}' AND s.status = 'active' AND s.deleted_at IS NULL
+        AND s.problem_count = 0
+        AND NOT EXISTS (
+            SELECT FROM mainspring.ticks k JOIN mainspring.tasks t ON t.id = k.task_id
+            WHERE k.schedule_id = s.id AND k.outcome = 'task' AND k.ended_at IS NULL
+                AND k.kind <> 'backfill')
+    LIMIT $2
+)
+SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts, clock.now
+FROM clock,
+    (SELECT d.id, min(d.plan_at) AS plan_at
+        FROM (SELECT * FROM due UNION ALL SELECT * FROM released) d
+        GROUP BY d.id ORDER BY min(d.plan_at), d.id LIMIT $2) found
+JOIN mainspring.schedules s ON s.id = found.id
+ORDER BY found.plan_at, found.id;
+
+-- name: next_plan
+-- When there is something to plan again.
+-- $1 now or NULL.
+SELECT clock.now, (
+    SELECT extract(epoch FROM s.plan_at - clock.now)::float8 FROM mainspring.schedules s
+    WHERE s.plan_at > clock.now ORDER BY s.plan_at LIMIT 1) AS next_seconds
+FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock;
+
+-- name: commit_plans
+-- Each schedule whose revision is still the one that was planned gets its new state, its ticks and
+-- their tasks, all in this one statement. A row that somebody else is changing is skipped: what was
+-- planned for it is out of date anyway. The key of the ticks decides about every task.
+-- $1 now or NULL; of each schedule $2 id, $3 revision, $4 status, $5 note, $6 cursor version,
+-- $7 and $8 next and last nominal time, $9 runs, $10 buffered times, $11 failures in a row,
+-- $12 time to plan again, $13 zone print, $14 whether unfinished runs are cancelled;
+-- of each tick $15 schedule, $16 nominal time, $17 outcome, $18 kind, $19 reason, $20 last time,
+-- $21 count, $22 whether it is exact, $23 lateness, $24 whether it counts as late, $25 start
+-- deadline, $26 task; of each task $27 id, $28 type, $29 payload, $30 queue, $31 priority,
+-- $32 time, $33 timeout, $34 retries, $35-$36 back-off, $37-$39 schedule, nominal time and
+-- the one before; of each ended run $40 schedule, $41 nominal time, $42 status, $43 end;
+-- $44 reason of cancellations.
+-- transition: submit
+-- transition: cancel_waiting
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), planned AS MATERIALIZED (
+    SELECT * FROM unnest(
+        $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
+        $8::timestamptz[], $9::bigint[], $10::text[], $11::integer[], $12::timestamptz[],
+        $13::text[], $14::boolean[])
+        AS p (id, revision, status, note, cursor_version, next_nominal, last_nominal, runs,
+            buffered, failures, plan_at, zone_print, cancels)
+), held AS MATERIALIZED (
+    SELECT s.id FROM planned p
+    JOIN mainspring.schedules s ON s.id = p.id
+    WHERE s.revision = p.revision AND s.deleted_at IS NULL
+    FOR UPDATE OF s SKIP LOCKED
+), saved AS (
+    UPDATE mainspring.schedules s SET
+        revision = s.revision + 1, status = p.status, note = p.note,
+        cursor_version = p.cursor_version, next_nominal = p.next_nominal,
+        last_nominal = p.last_nominal, runs = p.runs, buffered = p.buffered::timestamptz[],
+        consecutive_failures = p.failures, plan_at = p.plan_at, zone_print = p.zone_print,
+        problem = '', problem_count = 0, updated_at = clock.now
+    FROM clock, planned p JOIN held h ON h.id = p.id
+    WHERE s.id = p.id
+    RETURNING s.id, p.cancels
+), decided AS MATERIALIZED (
+    SELECT d.* FROM unnest(
+        $15::uuid[], $16::timestamptz[], $17::text[], $18::text[], $19::text[], $20::timestamptz[],
+        $21::integer[], $22::boolean[], $23::float8[], $24::boolean[], $25::timestamptz[],
+        $26::uuid[])
+        AS d (schedule_id, nominal_at, outcome, kind, reason, until_at, count, exact,
+            lateness_seconds, late, start_by, task_id)
+    JOIN saved ON saved.id = d.schedule_id
+), ticked AS (
+    INSERT INTO mainspring.ticks AS k (
+        schedule_id, nominal_at, decided_at, until_at, start_by, task_id, count, exact,
+        lateness_seconds, outcome, kind, reason)
+    SELECT d.schedule_id, d.nominal_at, clock.now, d.until_at, d.start_by, d.task_id, d.count,
+        d.exact, d.lateness_seconds, d.outcome, d.kind, d.reason
+    FROM clock, decided d
+    ON CONFLICT (schedule_id, nominal_at) DO UPDATE SET
+        decided_at = excluded.decided_at, start_by = excluded.start_by,
+        task_id = excluded.task_id, outcome = excluded.outcome, kind = excluded.kind,
+        lateness_seconds = excluded.lateness_seconds,
+        reason = coalesce(excluded.reason, k.reason), ended_at = NULL, task_status = NULL
+    WHERE k.outcome = 'buffered' OR (k.outcome = 'skipped' AND excluded.kind = 'backfill')
+    RETURNING k.schedule_id, k.nominal_at, k.outcome, k.task_id
+), counted AS (
+    INSERT INTO mainspring.schedule_counts AS c (schedule_id, what, count)
+    SELECT x.schedule_id, x.what, sum(x.count) FROM (
+        SELECT d.schedule_id, 'skipped:' || d.reason AS what, d.count FROM decided d
+        JOIN ticked k ON k.schedule_id = d.schedule_id AND k.nominal_at = d.nominal_at
+        WHERE d.outcome = 'skipped'
+        UNION ALL
+        SELECT d.schedule_id, 'late', 1 FROM decided d
+        JOIN ticked k ON k.schedule_id = d.schedule_id AND k.nominal_at = d.nominal_at
+        WHERE d.late
+    ) x
+    GROUP BY x.schedule_id, x.what
+    ON CONFLICT (schedule_id, what) DO UPDATE SET count = c.count + excluded.count
+), queued AS (
+    INSERT INTO mainspring.queues (name)
+    SELECT DISTINCT q.queue FROM unnest($30::text[]) AS q (queue)
+    WHERE NOT EXISTS (SELECT FROM mainspring.queues known WHERE known.name = q.queue)
+    ORDER BY q.queue
+    ON CONFLICT DO NOTHING
+), made AS (
+    INSERT INTO mainspring.tasks (
+        id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
+        max_retries, backoff_kind, backoff, schedule, nominal_at, previous_nominal_at)
+    SELECT n.id, n.task_type, n.payload::json, n.queue, n.priority,
+        greatest(n.scheduled_at, clock.now), clock.now, n.timeout, n.retries, n.backoff_kind,
+        n.backoff::float8[], n.schedule, n.nominal_at, n.previous_at
+    FROM clock, unnest(
+        $27::uuid[], $28::text[], $29::text[], $30::text[], $31::smallint[], $32::timestamptz[],
+        $33::float8[], $34::integer[], $35::text[], $36::text[], $37::text[], $38::timestamptz[],
+        $39::timestamptz[])
+        AS n (id, task_type, payload, queue, priority, scheduled_at, timeout, retries,
+            backoff_kind, backoff, schedule, nominal_at, previous_at)
+    JOIN ticked k ON k.task_id = n.id
+    WHERE k.outcome = 'task'
+), previous AS MATERIALIZED (
+    -- The runs that were there before this statement.
+    SELECT t.id, t.status = 'running' AS running
+    FROM saved
+    JOIN mainspring.ticks k ON k.schedule_id = saved.id AND k.outcome = 'task' AND k.ended_at IS NULL
+        AND k.kind <> 'backfill'
+    JOIN mainspring.tasks t ON t.id = k.task_id
+    WHERE saved.cancels
+    FOR UPDATE OF t
+), told AS (
+    UPDATE mainspring.tasks t SET
+        cancel_requested_at = coalesce(t.cancel_requested_at, clock.now),
+        cancel_reason = coalesce(t.cancel_reason, $44)
+    FROM previous p, clock
+    WHERE t.id = p.id AND p.running
+    RETURNING t.id
+), gone AS (
+    DELETE FROM mainspring.tasks t USING previous p
+    WHERE t.id = p.id AND NOT p.running
+    RETURNING t.*
+), buried AS (
+    INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
+    SELECT {{moved}}, attempts, 'cancelled', clock.now, $44 FROM gone, clock
+), closed AS (
+    UPDATE mainspring.ticks k SET
+        ended_at = coalesce(e.ended_at, clock.now), task_status = e.status
+    FROM clock, unnest($40::uuid[], $41::timestamptz[], $42::text[], $43::timestamptz[])
+        AS e (schedule_id, nominal_at, status, ended_at)
+    JOIN saved ON saved.id = e.schedule_id
+    WHERE k.schedule_id = e.schedule_id AND k.nominal_at = e.nominal_at AND k.ended_at IS NULL
+)
+SELECT saved.id, NULL::timestamptz AS nominal_at, EXISTS (SELECT FROM told) AS told FROM saved
+UNION ALL
+SELECT k.schedule_id, k.nominal_at, NULL FROM ticked k WHERE k.outcome = 'task';
+
+-- name: report_problem
+-- Paused for a while, and visible.
+-- $1 now or NULL, $2 id, $3 revision, $4 what is wrong, $5 seconds.
+UPDATE mainspring.schedules s SET
+    problem = $4, problem_count = s.problem_count + 1, revision = s.revision + 1,
+    plan_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $5)
+WHERE s.id = $2 AND s.revision = $3 AND s.deleted_at IS NULL
+RETURNING s.id;
+
+-- name: ended_runs
+-- A part of the open runs, and of each whose task is not live what became of it. The last row is
+-- where the part ends.
+-- $1 schedule and $2 nominal time after which to begin, $3 limit.
+WITH part AS MATERIALIZED (
+    SELECT k.schedule_id, k.nominal_at, k.task_id, k.kind FROM mainspring.ticks k
+    WHERE k.outcome = 'task' AND k.ended_at IS NULL
+        AND (k.schedule_id, k.nominal_at) > ($1::uuid, $2::timestamptz)
+    ORDER BY k.schedule_id, k.nominal_at LIMIT $3
+)
+SELECT p.schedule_id, p.nominal_at, found.status, found.completed_at,
+    p.kind <> 'backfill' AND (found.status IN ('failed', 'discarded') OR (
+        found.status = 'completed'
+        AND coalesce((SELECT s.consecutive_failures > 0 FROM mainspring.schedules s
+            WHERE s.id = p.schedule_id AND s.deleted_at IS NULL), false))) AS matters,
+    NULL::bigint AS looked_at
+FROM part p
+LEFT JOIN LATERAL (
+    SELECT 'failed' AS status, d.completed_at FROM mainspring.dead_letters d WHERE d.id = p.task_id
+    UNION ALL
+    SELECT h.status, h.completed_at FROM mainspring.task_history h WHERE h.id = p.task_id
+    LIMIT 1
+) found ON true
+WHERE NOT EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = p.task_id)
+UNION ALL
+(SELECT p.schedule_id, p.nominal_at, NULL, NULL, NULL, (SELECT count(*) FROM part)
+    FROM part p ORDER BY p.schedule_id DESC, p.nominal_at DESC LIMIT 1);
+
+-- name: close_runs
+-- $1 now or NULL, $2 schedules, $3 nominal times, $4 states, $5 ends.
+UPDATE mainspring.ticks k SET
+    ended_at = coalesce(e.ended_at, $1::timestamptz, clock_timestamp()), task_status = e.status
+FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::timestamptz[])
+    AS e (schedule_id, nominal_at, status, ended_at)
+WHERE k.schedule_id = e.schedule_id AND k.nominal_at = e.nominal_at AND k.ended_at IS NULL
+RETURNING k.nominal_at;
+
+-- name: expire_starts
+-- A task that has not started by its deadline never does. One that has is not looked at again. A
+-- worker that claims it at this moment wins: the deletion waits for it and then finds it running.
+-- $1 now or NULL, $2 limit, $3 reason.
+-- transition: cancel_waiting
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), overdue AS MATERIALIZED (
+    SELECT k.schedule_id, k.nominal_at, k.task_id FROM clock, mainspring.ticks k
+    WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < clock.now
+    ORDER BY k.start_by LIMIT $2
+    FOR UPDATE OF k SKIP LOCKED
+), gone AS (
+    DELETE FROM mainspring.tasks t USING overdue o
+    WHERE t.id = o.task_id AND t.status <> 'running' AND t.started_at IS NULL
+    RETURNING t.*, o.schedule_id
+), buried AS (
+    INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
+    SELECT {{moved}}, attempts, 'cancelled', clock.now, $3 FROM gone, clock
+), ticked AS (
+    UPDATE mainspring.ticks k SET
+        start_by = NULL,
+        outcome = CASE WHEN g.id IS NULL THEN k.outcome ELSE 'skipped' END,
+        reason = CASE WHEN g.id IS NULL THEN k.reason ELSE 'start_deadline' END,
+        ended_at = CASE WHEN g.id IS NULL THEN k.ended_at ELSE clock.now END,
+        task_status = CASE WHEN g.id IS NULL THEN k.task_status ELSE 'cancelled' END
+    FROM clock, overdue o LEFT JOIN gone g ON g.id = o.task_id
+    WHERE k.schedule_id = o.schedule_id AND k.nominal_at = o.nominal_at
+), counted AS (
+    INSERT INTO mainspring.schedule_counts AS c (schedule_id, what, count)
+    SELECT g.schedule_id, 'skipped:start_deadline', count(*) FROM gone g GROUP BY g.schedule_id
+    ON CONFLICT (schedule_id, what) DO UPDATE SET count = c.count + excluded.count
+)
+SELECT g.schedule, g.nominal_at, (SELECT count(*) FROM overdue) AS looked_at
+FROM overdue o LEFT JOIN gone g ON g.id = o.task_id;
+
+-- name: ticks
+-- The newest first, with the state of each task: live, or what it ended as.
+-- $1 schedule, $2 limit, $3 nominal time before which to begin or NULL.
+SELECT k.nominal_at, k.outcome, k.kind, k.reason, k.until_at, k.count, k.exact,
+    k.lateness_seconds, k.decided_at, k.task_id,
+    coalesce(k.task_status, (
+        SELECT t.status FROM mainspring.tasks t WHERE t.id = k.task_id
+        UNION ALL
+        SELECT 'failed' FROM mainspring.dead_letters d WHERE d.id = k.task_id
+        UNION ALL
+        SELECT h.status FROM mainspring.task_history h WHERE h.id = k.task_id
+        LIMIT 1)) AS task_status
+FROM mainspring.ticks k
+WHERE k.schedule_id = $1 AND k.nominal_at < coalesce($3::timestamptz, 'infinity')
+ORDER BY k.nominal_at DESC
+LIMIT $2;
+
+-- name: zone_prints
+-- Few, whatever the number of schedules.
+SELECT DISTINCT s.timezone, s.zone_print FROM mainspring.schedules s
+WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.timezone > '';
+
+-- name: schedules_of_zone
+-- $1 zone, $2 zone print, $3 limit.
+SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts
+FROM mainspring.schedules s
+WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.timezone = $1 AND s.zone_print = $2
+LIMIT $3;
+
+-- name: forget_ticks
+-- Old ticks of each schedule from its oldest on, and all those of a deleted one.
+-- $1 now or NULL, $2 seconds that they are kept, $3 limit.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), old AS MATERIALIZED (
+    SELECT o.schedule_id, o.nominal_at FROM clock, mainspring.schedules s
+    CROSS JOIN LATERAL (
+        SELECT k.schedule_id, k.nominal_at FROM mainspring.ticks k
+        WHERE k.schedule_id = s.id
+            AND (s.deleted_at IS NOT NULL OR k.nominal_at < clock.now - make_interval(secs => $2))
+            AND (k.outcome = 'skipped' OR k.ended_at IS NOT NULL
+                OR (s.deleted_at IS NOT NULL AND k.outcome = 'buffered'))
+        ORDER BY k.nominal_at LIMIT $3
+    ) o
+    WHERE s.id > '00000000-0000-0000-0000-000000000000'
+    LIMIT $3
+)
+DELETE FROM mainspring.ticks k USING old o
+WHERE k.schedule_id = o.schedule_id AND k.nominal_at = o.nominal_at
+RETURNING k.schedule_id;
+
+-- name: forget_schedules
+-- Deleted schedules whose ticks are all gone.
+WITH gone AS (
+    DELETE FROM mainspring.schedules s
+    WHERE s.deleted_at IS NOT NULL AND s.id > '00000000-0000-0000-0000-000000000000'
+        AND NOT EXISTS (SELECT FROM mainspring.ticks k WHERE k.schedule_id = s.id)
+    RETURNING s.id
+)
+DELETE FROM mainspring.schedule_counts c USING gone g WHERE c.schedule_id = g.id RETURNING c.what;

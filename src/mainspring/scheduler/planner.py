@@ -1,0 +1,323 @@
+"""Turns the due times of schedules into tasks.
+
+Any number of planners may work at the same time. A planner holds nothing while it thinks: it reads
+schedules, plans them, and the store carries out a plan only if nobody changed the schedule since.
+So one of two planners simply finds its work done, and one that dies in the middle leaves nothing
+that has to be cleared up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final, Protocol
+from uuid import UUID
+
+import msgspec
+
+from mainspring.core.planning import is_current, planned, state_of, with_state
+from mainspring.domain.errors import MainspringError, SetupError, Unavailable
+from mainspring.domain.schedule import SkipReason, recompute
+from mainspring.domain.values import clip_text
+from mainspring.ports.clock import Chance, Clock, IdSource
+from mainspring.ports.schedules import (
+    Committed,
+    EndedRun,
+    NewTick,
+    SchedulePlan,
+    ScheduleStore,
+    StoredSchedule,
+    TickOutcome,
+)
+from mainspring.ports.store import Hint, Wakeups
+from mainspring.scheduler.loop import Interval
+
+_LOGGER: Final = logging.getLogger("mainspring.scheduler")
+
+POLL_SECONDS: Final = 1.0
+"""The longest pause: how soon the end of a run is noticed, and a change whose hint was lost."""
+
+BATCH: Final = 500
+"""Schedules that are planned in one step and stored by one statement."""
+
+_READ: Final = 4 * BATCH
+_SWEEP: Final = 2000
+_ROUNDS: Final = 200
+_PROBLEM_BYTES: Final = 1000
+_RETRY: Final = Interval(
+    seconds=0.0, jitter=0.1, first_pause_seconds=5.0, longest_pause_seconds=3600.0
+)
+_OUTAGE: Final = Interval(seconds=0.0)
+_ALARMING: Final = frozenset(
+    {
+        SkipReason.MISSED.value,
+        SkipReason.COALESCED.value,
+        SkipReason.OVER_LIMIT.value,
+        SkipReason.OUTSIDE_WINDOW.value,
+        SkipReason.START_DEADLINE.value,
+    }
+)
+
+
+class MissedRuns(msgspec.Struct, frozen=True, kw_only=True):
+    """Nominal times that did not run, or ran late; what an alert is told."""
+
+    schedule: str
+    first_at: datetime
+    last_at: datetime
+    count: int
+    reason: str
+    """A reason for skipping, or `late`."""
+
+    lateness_seconds: float
+
+
+Alert = Callable[[MissedRuns], None]
+
+
+class PlannedStore(ScheduleStore, Protocol):
+    """What the planner needs of the store."""
+
+    def wakeups(self) -> Wakeups:
+        """Return a new listener for hints."""
+        ...
+
+
+class Planner:
+    """`core.service.Service`: plans schedules at their times.
+
+    `alert` is told of runs that were missed or late; they are logged in any case.
+    """
+
+    name = "planner"
+
+    def __init__(
+        self,
+        store: PlannedStore,
+        clock: Clock,
+        chance: Chance,
+        ids: IdSource,
+        *,
+        alert: Alert | None = None,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self._ids = ids
+        self._alert = alert
+        self._has_checked_zones = False
+        self.next_seconds: float | None = None
+        """Seconds from the last round to the next time of any schedule; None: there is none."""
+
+    async def run(self) -> None:
+        """Plan until cancelled: exactly when the next time comes, and at once after a change."""
+        wakeups = self._store.wakeups()
+        failures = 0
+        try:
+            while True:
+                try:
+                    await self.run_once()
+                except Unavailable as error:
+                    failures += 1
+                    if failures == 1:
+                        _LOGGER.warning("planner waits for the task store: %s", error)
+                    await self._clock.sleep(_OUTAGE.pause(failures, self._chance.random()))
+                    continue
+                if failures:
+                    _LOGGER.info("planner goes on after %d failed rounds", failures)
+                failures = 0
+                coming = self.next_seconds
+                await self._rest(wakeups, POLL_SECONDS if coming is None else coming)
+        finally:
+            await wakeups.close()
+
+    async def run_once(self) -> int:
+        """Plan all that is due by now; returns the number of steps that were stored."""
+        if not self._has_checked_zones:
+            await self._recompute_zones()
+            self._has_checked_zones = True
+        await self._expire()
+        count = await self._take_ends()
+        return count + await self._plan_due()
+
+    async def _rest(self, wakeups: Wakeups, seconds: float) -> None:
+        """Wait for the next time, or for a change; other hints are not for the planner."""
+        until = self._clock.monotonic() + min(seconds, POLL_SECONDS)
+        while (left := until - self._clock.monotonic()) > 0:
+            if Hint.SCHEDULE in await wakeups.wait(left):
+                return
+
+    async def _plan_due(self) -> int:
+        count = 0
+        for _ in range(_ROUNDS):
+            due = await self._store.due_schedules(_READ)
+            self.next_seconds = due.next_seconds
+            if not due.schedules:
+                return count
+            stored = await self._carry_out(due.schedules, due.now, {})
+            count += stored
+            if not stored:
+                # Another planner is at it, and will be done before this one has rested.
+                self.next_seconds = None
+                return count
+        self.next_seconds = 0.0
+        return count
+
+    async def _take_ends(self) -> int:
+        """Look which runs have ended, and let their schedules know."""
+        count = 0
+        cursor: tuple[UUID, datetime] | None = None
+        while True:
+            sweep = await self._store.ended_runs(_SWEEP, cursor)
+            plain = [run for run in sweep.ended if not run.matters]
+            if plain:
+                await self._store.close_runs(plain)
+            ends: dict[UUID, list[EndedRun]] = {}
+            for run in sweep.ended:
+                if run.matters:
+                    ends.setdefault(run.schedule_id, []).append(run)
+            if ends:
+                count += await self._learn(ends)
+            cursor = sweep.cursor
+            if cursor is None:
+                return count
+
+    async def _learn(self, ends: dict[UUID, list[EndedRun]]) -> int:
+        """Count failures in a row, which may pause a schedule."""
+        schedules = await self._store.load_schedules(list(ends))
+        gone = ends.keys() - {one.id for one in schedules}
+        if gone:
+            await self._store.close_runs([run for one in gone for run in ends[one]])
+        return await self._carry_out(schedules, await self._store.store_time(), ends)
+
+    async def _carry_out(
+        self,
+        schedules: Sequence[StoredSchedule],
+        now: datetime,
+        ends: dict[UUID, list[EndedRun]],
+    ) -> int:
+        """Plan and store, and return how many were; the store works on one batch while the next
+        one is planned.
+        """
+        batches = [schedules[at : at + BATCH] for at in range(0, len(schedules), BATCH)]
+        steps = [self._step(batch, now, ends) for batch in batches]
+        answers = await asyncio.gather(*steps, return_exceptions=True)
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        return sum(answer for answer in answers if isinstance(answer, int))
+
+    async def _step(
+        self,
+        schedules: Sequence[StoredSchedule],
+        now: datetime,
+        ends: dict[UUID, list[EndedRun]],
+    ) -> int:
+        """Plan and store a batch; what is wrong with one schedule does not touch the others."""
+        plans: list[SchedulePlan] = []
+        for schedule in schedules:
+            try:
+                plans.append(planned(schedule, now, self._ids, ends.get(schedule.id, ())))
+            except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+                await self._report(schedule, error)
+        answers = await self._commit(plans)
+        for plan, answer in zip(plans, answers, strict=True):
+            if answer.is_stored:
+                self._tell(plan)
+        return sum(answer.is_stored for answer in answers) + len(schedules) - len(plans)
+
+    async def _commit(self, plans: Sequence[SchedulePlan]) -> list[Committed]:
+        try:
+            return await self._store.commit_plans(plans)
+        except (Unavailable, SetupError):
+            raise
+        except MainspringError as error:
+            if len(plans) == 1:
+                await self._report(plans[0].schedule, error)
+                return [Committed(is_stored=False)]
+        # One of them is refused by the store, and only one by one shows which.
+        return [(await self._commit([plan]))[0] for plan in plans]
+
+    async def _report(self, schedule: StoredSchedule, error: Exception) -> None:
+        text = clip_text(f"{type(error).__name__}: {error}", _PROBLEM_BYTES)
+        seconds = _RETRY.pause(schedule.problem_count + 1, self._chance.random())
+        _LOGGER.error(
+            "schedule %s cannot be planned and is tried again in %.0f s: %s",
+            schedule.name,
+            seconds,
+            text,
+        )
+        await self._store.report_problem(schedule, text, seconds)
+
+    async def _expire(self) -> None:
+        for run in await self._store.expire_starts(BATCH):
+            self._warn(
+                MissedRuns(
+                    schedule=run.schedule,
+                    first_at=run.nominal_at,
+                    last_at=run.nominal_at,
+                    count=1,
+                    reason=SkipReason.START_DEADLINE.value,
+                    lateness_seconds=0.0,
+                )
+            )
+
+    async def _recompute_zones(self) -> None:
+        """Compute the next times anew where the installed zone data has changed."""
+        for timezone, known in await self._store.zone_prints():
+            if is_current(timezone, known):
+                continue
+            moved = 0
+            while schedules := await self._store.schedules_of_zone(timezone, known, BATCH):
+                now = await self._store.store_time()
+                done = [await self._recompute(schedule, now) for schedule in schedules]
+                moved += sum(done)
+                if not any(done):
+                    break
+            _LOGGER.info("zone data of %s changed; %d schedules were recomputed", timezone, moved)
+
+    async def _recompute(self, schedule: StoredSchedule, now: datetime) -> bool:
+        try:
+            changed = with_state(schedule, recompute(state_of(schedule), now), now)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the others go on
+            await self._report(schedule, error)
+            return False
+        if changed.zone_print == schedule.zone_print:
+            return False
+        return await self._store.replace_schedule(changed)
+
+    def _tell(self, plan: SchedulePlan) -> None:
+        for tick in plan.ticks:
+            is_missed = tick.outcome is TickOutcome.SKIPPED and tick.reason in _ALARMING
+            if is_missed or tick.is_late:
+                self._warn(_missed(plan.schedule.name, tick))
+
+    def _warn(self, missed: MissedRuns) -> None:
+        _LOGGER.warning(
+            "schedule.missed",
+            extra={
+                "schedule": missed.schedule,
+                "first_at": missed.first_at.isoformat(),
+                "last_at": missed.last_at.isoformat(),
+                "count": missed.count,
+                "reason": missed.reason,
+                "lateness_seconds": missed.lateness_seconds,
+            },
+        )
+        if self._alert is None:
+            return
+        try:
+            self._alert(missed)
+        except Exception:
+            _LOGGER.exception("the alert for missed runs failed")
+
+
+def _missed(schedule: str, tick: NewTick) -> MissedRuns:
+    return MissedRuns(
+        schedule=schedule,
+        first_at=tick.nominal_at,
+        last_at=tick.until_at or tick.nominal_at,
+        count=tick.count,
+        reason="late" if tick.reason is None else tick.reason,
+        lateness_seconds=tick.lateness_seconds,
+    )

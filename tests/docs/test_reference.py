@@ -1,0 +1,57 @@
+"""The page of errors says what the code says, both ways, and links lead somewhere."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from mainspring.cli.exits import exit_code_of
+from mainspring.domain.errors import MainspringError
+from mainspring.domain.task import FailureKind
+
+ROOT = Path(__file__).parents[2]
+GUIDES = ROOT / "docs" / "guides"
+
+
+def cells(page: Path) -> Iterator[list[str]]:
+    """The cells of each row of a page's tables, heads left out."""
+    for line in page.read_text().splitlines():
+        if line.startswith("| `"):
+            yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+
+
+def errors(kind: type[MainspringError] = MainspringError) -> Iterator[type[MainspringError]]:
+    """Every error that is part of the product."""
+    yield kind
+    for below in kind.__subclasses__():
+        if below.__module__.startswith("mainspring."):
+            yield from errors(below)
+
+
+def test_each_error_is_on_the_page_and_nothing_else() -> None:
+    shown = {tuple(row[:3]) for row in cells(GUIDES / "errors.md")}
+    expected = {
+        (f"`{kind.code}`", f"`{kind.__name__}`", str(exit_code_of(kind("x")))) for kind in errors()
+    }
+    assert shown == expected
+
+
+def test_each_error_has_a_code_of_its_own_and_a_way_out() -> None:
+    codes = [kind.code for kind in errors()]
+    assert len(codes) == len(set(codes))
+    assert all(row[3].endswith(".") for row in cells(GUIDES / "errors.md"))
+
+
+def test_the_kinds_of_failed_attempts_are_on_the_page() -> None:
+    page = (GUIDES / "errors.md").read_text()
+    assert [kind for kind in FailureKind if f"`{kind}`" not in page] == []
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in pages
+        for target in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert broken == []
