@@ -192,6 +192,28 @@ class Settings:
             high=3650,
         ),
     ] = 7.0
+    host: Annotated[str, Facts("Address that the API listens on")] = "127.0.0.1"
+    port: Annotated[int, Facts("TCP port of the API. 0: any that is free", low=0, high=65535)] = (
+        8400
+    )
+    auth: Annotated[
+        str,
+        Facts(
+            "Whether the API asks for a key. `off` only serves this machine",
+            choices=("on", "off"),
+        ),
+    ] = "on"
+    shed_thresholds: Annotated[
+        str,
+        Facts(
+            "When the API turns new tasks of a level away: `LEVEL=TASKS/SECONDS` for tasks that "
+            "are due and how late the oldest is, separated by commas. Empty: the defaults",
+        ),
+    ] = ""
+    api_url: Annotated[
+        str, Facts("API that commands use instead of the database, such as `http://host:8400`")
+    ] = ""
+    api_key: Annotated[str, Facts("Key for that API", secret=True)] = ""
     log_level: Annotated[
         str,
         Facts(
@@ -370,7 +392,7 @@ def _accept_text(entry: Entry, label: str, value: object) -> str:
     if not isinstance(value, str) or "\x00" in value:
         raise InvalidValue(f"{label} is {shown(value)}; give text")
     text = value.strip()
-    if entry.facts.secret and text:
+    if entry.name.startswith("database_") and text:
         _check_database_url(text, label)
     return text.lower() if entry.facts.choices else text
 

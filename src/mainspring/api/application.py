@@ -68,7 +68,7 @@ class Application:
             response = _problem(error, exchange)
         except asyncio.CancelledError:
             raise
-        except Exception:
+        except Exception:  # noqa: BLE001 - whoever asks gets an answer, and the log the rest
             self.unforeseen += 1
             self._log.exception("request failed", request_id=exchange.request_id)
             message = f"something went wrong; the log has it under {exchange.request_id}"

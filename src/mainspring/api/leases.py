@@ -25,8 +25,6 @@ from mainspring.domain.task import Lease, LeaseRef
 from mainspring.domain.values import clip_text
 from mainspring.ports.access import Scope
 
-_TRACEBACK_BYTES_MAX = 64 * 1024
-
 
 class LeaseRoutes:
     """The handlers of leases."""
@@ -125,7 +123,7 @@ class LeaseRoutes:
         """End an attempt in any other way."""
         body: FailIn = call.body
         lease = LeaseRef(body.task_id, body.fencing_token)
-        error = clip_text(body.error)
+        error = " ".join(clip_text(body.error).split())
         if body.cancelled:
             await self._work.cancelled(call.who, body.worker_id, lease, error)
             return _status(body.task_id, "cancelled")
@@ -136,7 +134,7 @@ class LeaseRoutes:
         report = Report(
             error=error,
             kind=body.kind,
-            traceback=clip_text(body.traceback, _TRACEBACK_BYTES_MAX),
+            traceback=clip_text(body.traceback),
             retry=body.retry,
             retry_after=body.retry_after,
         )

@@ -42,7 +42,7 @@ Retries = Annotated[int, Meta(ge=0, le=1000)]
 Reason = Annotated[str, Meta(max_length=1000)]
 Limit = Annotated[int, Meta(ge=1, le=200)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=100)]
-Token = Annotated[int, Meta(ge=0, lt=2**63)]
+Token = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Error = Annotated[str, Meta(min_length=1, max_length=8192)]
 Ids = Annotated[list[UUID], Meta(min_length=1, max_length=10_000)]
 

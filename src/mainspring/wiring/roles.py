@@ -7,6 +7,7 @@ from contextlib import suppress
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
+from mainspring.wiring.api import api_running
 from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import scheduler_service
 from mainspring.wiring.stopping import Stopping
@@ -45,6 +46,20 @@ async def run_scheduler(settings: Settings, tell: Tell) -> bool:
             await store.close()
 
 
+async def run_api(settings: Settings, tell: Tell) -> bool:
+    """Serve the API until a signal stops it."""
+    stopping = Stopping()
+    with stopping.on_signals():
+        store = await open_store(settings)
+        try:
+            async with api_running(store, settings, tell):
+                tell("ready")
+                await stopping.drain.wait()
+            return True
+        finally:
+            await store.close()
+
+
 async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
     """Run everything of one machine until a signal stops it; True if it stopped in its own time.
 
@@ -59,7 +74,8 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
                 tell(f"database is migrated: {len(applied)} steps")
             store = await open_store(located)
             try:
-                return await _serve(store, located, registry, stopping, tell)
+                async with api_running(store, located, tell):
+                    return await _serve(store, located, registry, stopping, tell)
             finally:
                 await store.close()
 
