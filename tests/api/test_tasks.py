@@ -180,9 +180,7 @@ async def test_dead_letters_are_replayed_and_discarded(client: httpx.AsyncClient
     batch = {"tasks": [{"task_type": "t", "max_retries": 0}] * 3}
     await client.post("/v1/tasks/batch", json=batch)
     worker = {"worker_id": "w"}
-    claimed = await client.post(
-        "/v1/leases", json={**worker, "task_types": ["t"], "limit": 3}
-    )
+    claimed = await client.post("/v1/leases", json={**worker, "task_types": ["t"], "limit": 3})
     for lease in claimed.json()["leases"]:
         named = {**worker, "task_id": lease["task_id"], "fencing_token": lease["fencing_token"]}
         ended = await client.post("/v1/leases/fail", json={**named, "error": "ValueError: no"})
@@ -218,14 +216,12 @@ async def test_queues_are_listed_paused_and_resumed(client: httpx.AsyncClient) -
     assert len((await client.post("/v1/leases", json=body)).json()["leases"]) == 1
 
 
-async def test_a_task_of_an_app_shows_its_result(
-    client: httpx.AsyncClient, api: "object"
-) -> None:
+async def test_a_task_of_an_app_shows_its_result(client: httpx.AsyncClient, api: "object") -> None:
     del api
     made = (await client.post("/v1/tasks", json={"task_type": "t"})).json()
-    lease = (
-        await client.post("/v1/leases", json={"worker_id": "w", "task_types": ["t"]})
-    ).json()["leases"][0]
+    lease = (await client.post("/v1/leases", json={"worker_id": "w", "task_types": ["t"]})).json()[
+        "leases"
+    ][0]
     done = {"worker_id": "w", "task_id": lease["task_id"], "fencing_token": 1, "result": {"n": 1}}
     assert (await client.post("/v1/leases/complete", json=done)).status_code == 200
     task = (await client.get(f"/v1/tasks/{made['task_id']}")).json()

@@ -10,6 +10,9 @@ from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 
 BODY_BYTES_MAX: Final = 1024 * 1024
 BATCH_BYTES_MAX: Final = 16 * 1024 * 1024
+UNREAD_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A body beyond this is not read to its end; the connection is closed on it."""
+
 HEADER_BYTES_MAX: Final = 16 * 1024
 PATH_BYTES_MAX: Final = 4 * 1024
 BODY_SECONDS: Final = 10.0
@@ -17,6 +20,8 @@ BODY_SECONDS: Final = 10.0
 
 JSON_TYPE: Final = "application/json"
 NDJSON_TYPE: Final = "application/x-ndjson"
+
+_FREE: Final = frozenset({"payload", "result"})
 
 Receive = Callable[[], Awaitable[Any]]
 Headers = Iterable[tuple[bytes, bytes]]
@@ -48,26 +53,38 @@ async def read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes
         message = "the body is compressed; send it as it is"
         raise HttpProblem(415, "unsupported_media_type", message)
     length = header(headers, b"content-length")
-    if length is not None and length.isdecimal() and int(length[:18]) > bytes_max:
+    announced = int(length[:18]) if length is not None and length.isdecimal() else 0
+    if announced > UNREAD_BYTES_MAX:
         raise _too_large(bytes_max)
-    chunks: list[bytes] = []
-    size = 0
     try:
         async with asyncio.timeout(BODY_SECONDS):
-            while True:
-                message = await receive()
-                if message["type"] == "http.disconnect":
-                    raise HttpProblem(400, "malformed_request", "the body ended too soon")
-                chunks.append(message.get("body", b""))
-                size += len(chunks[-1])
-                if size > bytes_max:
-                    raise _too_large(bytes_max)
-                if not message.get("more_body", False):
-                    break
+            body, size = await _received(receive, bytes_max)
     except TimeoutError:
         text = f"the body did not arrive within {BODY_SECONDS:g} s; send it faster"
         raise HttpProblem(408, "request_timeout", text) from None
-    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+    if size > bytes_max:
+        raise _too_large(bytes_max)
+    return body
+
+
+async def _received(receive: Receive, bytes_max: int) -> tuple[bytes, int]:
+    """Return the body and its size. What is over the limit is read, within reason, and dropped: a
+    client only sees an answer once it could send everything.
+    """
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise HttpProblem(400, "malformed_request", "the body ended too soon")
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size <= bytes_max:
+            chunks.append(chunk)
+        else:
+            chunks.clear()
+        if not message.get("more_body", False) or size > UNREAD_BYTES_MAX:
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks), size
 
 
 def check_type(headers: Headers, allowed: tuple[str, ...]) -> str:
@@ -87,13 +104,28 @@ def decode_body(body: bytes, bytes_max: int = BODY_BYTES_MAX, what: str = "body"
     if not body:
         raise HttpProblem(400, "malformed_request", f"the {what} is empty; send a JSON object")
     try:
-        return decode_exact(body, what, bytes_max)
+        return with_whole_numbers(decode_exact(body, what, bytes_max))
     except PayloadTooLarge:
         raise
     except InvalidValue as error:
         problem = HttpProblem(400, "malformed_request", error.message)
         problem.field = error.field
         raise problem from None
+
+
+def with_whole_numbers(value: Any) -> Any:
+    """Return a body in which 5.0 is 5: JSON has one kind of number. What belongs to the user, its
+    payloads and results, stays as it is.
+    """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if isinstance(part, float | dict | list) and name not in _FREE:
+                value[name] = with_whole_numbers(part)
+    elif isinstance(value, list):
+        return [with_whole_numbers(part) for part in value]
+    return value
 
 
 def _too_large(bytes_max: int) -> HttpProblem:

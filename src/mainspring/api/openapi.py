@@ -8,6 +8,7 @@ import msgspec
 from mainspring.api.errors import PROBLEM_TYPE, Problem
 from mainspring.api.limits import NDJSON_TYPE
 from mainspring.api.routes import Route
+from mainspring.api.streams import STREAM_TYPE
 
 _REF: Final = "#/components/schemas/{name}"
 _TASK_ID: Final = {"type": "string", "format": "uuid"}
@@ -24,7 +25,12 @@ _WITH_BODY: Final = (408, 413, 415, 422)
 _WITH_STORE: Final = (503,)
 
 _EXTRA: Final[dict[str, dict[str, Any]]] = {
-    "TaskIn": {"not": {"required": ["scheduled_at", "delay"]}},
+    "TaskIn": {
+        "not": {
+            "required": ["scheduled_at", "delay"],
+            "properties": {"scheduled_at": {"type": "string"}, "delay": {"type": "number"}},
+        }
+    },
     "ReplayIn": {
         "oneOf": [
             {"required": ["ids"]},
@@ -45,6 +51,10 @@ def document(routes: Sequence[Route], version: str, *, with_keys: bool) -> dict[
     for name, extra in _EXTRA.items():
         if name in components:
             components[name].update(extra)
+    if "BatchIn" in components:
+        # Each is answered for on its own, so one that is wrong does not make the batch wrong.
+        tasks = components["BatchIn"]["properties"]["tasks"]
+        tasks["items"] = {"anyOf": [tasks["items"], {}]}
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
         operation = _operation(route, known, components, with_keys=with_keys)
@@ -134,7 +144,8 @@ def _not_null(schema: dict[str, Any]) -> dict[str, Any]:
 def _responses(route: Route, known: dict[int, Any], *, with_keys: bool) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, kind in route.answers.items():
-        schema = known[id(kind)]
+        # The data of an event is another object for each kind of event.
+        schema = {} if route.answer_type == STREAM_TYPE else known[id(kind)]
         responses[str(status)] = {
             "description": "Done" if status < 300 else "Not available",  # noqa: PLR2004
             "content": {route.answer_type.partition(";")[0]: {"schema": schema}},

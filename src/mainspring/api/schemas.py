@@ -55,9 +55,9 @@ class BackoffIn(In, frozen=True):
     """How long to wait between attempts, in seconds."""
 
     kind: BackoffKind
-    base: Annotated[float, Meta(ge=0, le=30 * 86400)] | UnsetType = UNSET
-    multiplier: Annotated[float, Meta(gt=0, le=1000)] | UnsetType = UNSET
-    max: Annotated[float, Meta(ge=0, le=30 * 86400)] | UnsetType = UNSET
+    base: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
+    multiplier: Annotated[float, Meta(gt=0, le=1000)] | None = None
+    max: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
 
 
 class TaskIn(In, frozen=True):
@@ -65,14 +65,14 @@ class TaskIn(In, frozen=True):
 
     task_type: Name
     payload: dict[str, Any] = {}
-    queue: Name | UnsetType = UNSET
-    priority: Priority | UnsetType = UNSET
-    scheduled_at: Instant | UnsetType = UNSET
-    delay: Delay | UnsetType = UNSET
-    timeout: Seconds | UnsetType = UNSET
-    max_retries: Retries | UnsetType = UNSET
-    retry_backoff: BackoffKind | BackoffIn | UnsetType = UNSET
-    key: Key | UnsetType = UNSET
+    queue: Name | None = None
+    priority: Priority | None = None
+    scheduled_at: Instant | None = None
+    delay: Delay | None = None
+    timeout: Seconds | None = None
+    max_retries: Retries | None = None
+    retry_backoff: BackoffKind | BackoffIn | None = None
+    key: Key | None = None
 
 
 class BatchIn(In, frozen=True):

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, Final
 
+STREAM_TYPE: Final = "text/event-stream"
+
 SEND_SECONDS: Final = 30.0
 """A client that takes nothing for so long is let go."""
 

@@ -32,6 +32,7 @@ from mainspring.api.schemas import (
     TaskPage,
     TaskQuery,
 )
+from mainspring.api.streams import STREAM_TYPE
 from mainspring.core.access import Principal
 from mainspring.core.gateway import Gateway, Outcome
 from mainspring.core.json_text import refuse_double_keys
@@ -45,7 +46,6 @@ from mainspring.domain.values import BATCH_MAX, check_key, parse_instant
 from mainspring.ports.access import Scope
 from mainspring.ports.store import TaskFilter
 
-STREAM_TYPE: Final = "text/event-stream"
 KEEP_ALIVE_SECONDS: Final = 15.0
 _RECONNECT_MILLISECONDS: Final = 1000
 _KEY_HEADER: Final = (

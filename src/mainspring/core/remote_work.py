@@ -182,15 +182,17 @@ class RemoteWork:
         return [msgspec.structs.replace(lease, queue=plain_queue(lease.queue)) for lease in ordered]
 
     async def _beat(self, worker_id: str, who: Principal, offer: Offer, busy: int) -> None:
-        queues = offer.queues
-        if queues is None and who.queues is not None:
-            queues = tuple(sorted(who.queues))
+        # Always named: a worker of one namespace does not serve all queues of the installation.
+        if offer.queues is not None:
+            queues = tuple(who.stored_queue(queue) for queue in offer.queues)
+        else:
+            queues = tuple(filter(who.sees, await self._store.queue_names()))
         await self._store.beat(
             WorkerState(
                 worker_id=worker_id,
                 hostname="remote",
                 pid=0,
-                queues=tuple(who.stored_queue(queue) for queue in queues) if queues else None,
+                queues=queues,
                 lanes=offer.lanes,
                 slots=offer.limit,
                 busy=busy,
