@@ -11,10 +11,10 @@ BIN := .venv/bin
 TEST_ENV = PYTEST_DEBUG_TEMPROOT="$(CURDIR)/.cache"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up test bench check lock clean
+.PHONY: help setup setup-dev demo up test bench bench-peers check lock clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: ## Make the virtual environment in .venv with what Mainspring needs to run
 	@python=$$(tools/find-python $(PYTHON)) && "$$python" tools/set_up.py runtime
@@ -30,6 +30,14 @@ up: setup ## Start everything on this machine: database, scheduler, worker
 
 bench: setup ## Measure this installation
 	@$(BIN)/mainspring bench $(ARGS)
+
+# Peers to measure beside, by name and separated by commas; all of them unless given. QUICK=1 plays
+# one small round in a few minutes.
+PEERS ?=
+QUICK ?=
+
+bench-peers: setup-dev ## Measure beside other task queues, each in its own environment
+	@$(BIN)/python -m bench.against --peers '$(PEERS)' $(if $(QUICK),--quick) $(ARGS)
 
 test: setup-dev ## Run the whole suite with every real server it needs
 	@mkdir -p .cache
@@ -47,5 +55,5 @@ lock: setup-dev ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock
 
 clean: ## Remove everything that the other targets made, except a database kept in .mainspring
-	rm -rf .venv .cache build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv .cache bench/.venvs bench/.runs build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find src tests tools bench examples -name __pycache__ -type d -prune -exec rm -rf {} +

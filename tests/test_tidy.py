@@ -38,7 +38,7 @@ BANNED_NAMES = {
 RANDOM = "take the random source as an argument"
 
 HOMES_OF_CALLS = {"mainspring/adapters/system.py", "mainspring/testing.py"}
-HOMES_OF_NAMES = {"mainspring/config.py", *HOMES_OF_CALLS}
+HOMES_OF_NAMES = {"mainspring/config/environment.py", *HOMES_OF_CALLS}
 
 BANNED_MODULES = {"utils", "util", "common", "helpers", "helper", "misc", "manager", "base"}
 

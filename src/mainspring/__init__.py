@@ -16,7 +16,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mainspring.app import Mainspring, TaskHandle, TaskState, TaskType
+    from mainspring.app import Mainspring
+    from mainspring.app_tasks import TaskHandle, TaskState, TaskType
     from mainspring.config import Settings
     from mainspring.core.context import TaskContext
     from mainspring.domain.errors import (
@@ -69,7 +70,8 @@ __all__ = [
 # Importing the package costs nothing, so that every command of the command line starts quickly:
 # a name is loaded when it is first used.
 _HOMES = {
-    "mainspring.app": ("Mainspring", "TaskHandle", "TaskState", "TaskType"),
+    "mainspring.app": ("Mainspring",),
+    "mainspring.app_tasks": ("TaskHandle", "TaskState", "TaskType"),
     "mainspring.config": ("Settings",),
     "mainspring.core.context": ("TaskContext",),
     "mainspring.domain.errors": (

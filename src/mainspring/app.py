@@ -3,21 +3,19 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Generic, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Self, Unpack, overload
 from uuid import UUID
 
-import msgspec
-
+from mainspring.app_schedules import AppSchedules, DeclaredSchedules
+from mainspring.app_tasks import P, R, TaskHandle, TaskState, TaskType, state_of
 from mainspring.config import Settings, load
 from mainspring.core.definitions import define
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.options import (
-    NO_OPTIONS,
     OptionKeywords,
-    TaskOptions,
     checked_options,
 )
-from mainspring.core.registry import Registry, TaskDefinition
+from mainspring.core.registry import Registry
 from mainspring.core.session import Session
 from mainspring.core.submission import (
     build_task,
@@ -29,7 +27,7 @@ from mainspring.core.submission import (
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import CancelState, NewTask, Submission, Task
+from mainspring.domain.task import CancelState, NewTask, Submission
 from mainspring.domain.values import shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
 from mainspring.sync import SyncFacade
@@ -37,128 +35,8 @@ from mainspring.wiring.sessions import Sessions
 from mainspring.wiring.store import database_url, open_session, system_ids
 from mainspring.wiring.transactions import caller_transactions
 
-P = ParamSpec("P")
-R = TypeVar("R")
 
-
-class TaskState(Task, frozen=True, kw_only=True):
-    """A task as it was when it was read; `payload`, `result` and `progress` are plain values."""
-
-    payload: Any
-    result: Any = None
-    progress: Any = None
-
-
-def _state_of(task: Task) -> TaskState:
-    fields = msgspec.structs.asdict(task)
-    for name in ("payload", "result", "progress"):
-        fields[name] = None if fields[name] is None else msgspec.json.decode(fields[name])
-    return TaskState(**fields)
-
-
-class TaskHandle:
-    """A submitted task."""
-
-    def __init__(self, app: "Mainspring", submission: Submission) -> None:
-        self._app = app
-        self.id: UUID = submission.id
-        """Identity of the task."""
-
-        self.is_new: bool = submission.is_new
-        """False when the idempotency key had been used before: this is the task of that time."""
-
-    def __repr__(self) -> str:
-        return f"<TaskHandle {self.id}>"
-
-    async def wait(self, timeout: float | None = None) -> TaskState:
-        """Return the task once it has ended, however it did; look at `status` and `result`.
-
-        Raises `WaitTimedOut` after `timeout` seconds (default: waits for ever).
-        """
-        return await self._app.wait(self.id, timeout)
-
-    async def refresh(self) -> TaskState:
-        """Return the task as it is now."""
-        return await self._app.get(self.id)
-
-    async def cancel(self, reason: str | None = None) -> CancelState:
-        """Cancel the task: `CANCELLED` if it will never start, `CANCELLING` if it is running and
-        its handler is being told. Raises `TaskAlreadyFinished`.
-        """
-        return await self._app.cancel(self.id, reason)
-
-    async def reschedule(self, at: datetime | None) -> None:
-        """Move the task, which must be waiting, to another time, or to now (None)."""
-        await self._app.reschedule(self.id, at)
-
-
-class TaskType(Generic[P, R]):
-    """A registered handler. Calling it calls the function itself, here and now."""
-
-    def __init__(
-        self, app: "Mainspring", definition: TaskDefinition, function: Callable[P, R]
-    ) -> None:
-        self._app = app
-        self._plain = TaskCall(app, definition, NO_OPTIONS, None)
-        self.definition = definition
-        self.name = definition.name
-        self.__wrapped__ = function
-        self.__doc__ = function.__doc__
-        self.__name__ = getattr(function, "__name__", definition.name)
-        self.__qualname__ = getattr(function, "__qualname__", definition.name)
-        self.__module__ = function.__module__
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the handler's function directly, without a task."""
-        return self.__wrapped__(*args, **kwargs)
-
-    def __repr__(self) -> str:
-        return f"<TaskType {self.name!r}>"
-
-    async def submit(self, **parameters: Any) -> TaskHandle:
-        """Submit a task that runs this handler with these parameters; stored when it returns."""
-        return await self._plain.submit(**parameters)
-
-    def build(self, **parameters: Any) -> NewTask:
-        """Return a task for `Mainspring.submit_many` without storing it."""
-        return self._plain.build(**parameters)
-
-    def options(self, *, connection: Any = None, **options: Unpack[OptionKeywords]) -> "TaskCall":
-        """Return this task type with choices for the next submission.
-
-        Takes `at` or `delay` (`in_`), `priority`, `queue`, `timeout`, `max_retries`, `backoff` and
-        `key`; see `TaskOptions` for units and bounds. With `connection` the task is stored inside
-        the caller's transaction on it: asyncpg, psycopg 3, SQLAlchemy or Django.
-        """
-        return TaskCall(self._app, self.definition, checked_options(options), connection)
-
-
-class TaskCall:
-    """A task type together with the options of a submission."""
-
-    def __init__(
-        self,
-        app: "Mainspring",
-        definition: TaskDefinition,
-        options: TaskOptions,
-        connection: Any,
-    ) -> None:
-        self._app = app
-        self._definition = definition
-        self._options = complete_options(options, definition)
-        self._connection = connection
-
-    async def submit(self, **parameters: Any) -> TaskHandle:
-        """Submit a task with these parameters and the chosen options."""
-        return await self._app.submit(self.build(**parameters), connection=self._connection)
-
-    def build(self, **parameters: Any) -> NewTask:
-        """Return a task for `Mainspring.submit_many` without storing it."""
-        definition = self._definition
-        return build_task(self._app.ids, definition.name, parameters, self._options, definition)
-
-
-class Mainspring:
+class Mainspring(DeclaredSchedules):
     """A Mainspring app: register handlers, submit tasks, look after them.
 
     Nothing is opened before the first use. `settings` default to those of the environment, read
@@ -172,6 +50,9 @@ class Mainspring:
         self.ids = system_ids()
         self.sessions = Sessions(self._open)
         self._transactions = caller_transactions()
+        self.schedules = AppSchedules(self.sessions, self.registry)
+        """Schedules: `app.schedules.create(...)` and so on."""
+
         self.sync = SyncFacade(self)
         """The same verbs for callers that block: `app.sync.submit(...)`."""
 
@@ -336,7 +217,7 @@ class Mainspring:
     async def get(self, task_id: UUID | str) -> TaskState:
         """Return a task as it is now; raises `TaskNotFound`."""
         session = await self.sessions.current()
-        return _state_of(await session.lifecycle.get(task_id_of(task_id)))
+        return state_of(await session.lifecycle.get(task_id_of(task_id)))
 
     async def wait(self, task_id: UUID | str, timeout: float | None = None) -> TaskState:
         """Return a task once it has ended; raises `WaitTimedOut` after `timeout` seconds."""
@@ -374,7 +255,7 @@ class Mainspring:
         )
         session = await self.sessions.current()
         async for task in session.lifecycle.scan(which, limit):
-            yield _state_of(task)
+            yield state_of(task)
 
     async def replay(
         self,

@@ -13,6 +13,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar, Unpack
 from uuid import UUID
 
+from mainspring.app_schedules import AppSchedules, SyncSchedules
 from mainspring.core.options import OptionKeywords
 from mainspring.domain.errors import InvalidValue, MainspringError
 from mainspring.domain.task import CancelState, NewTask, Submission
@@ -105,6 +106,8 @@ def run_in_place(work: Coroutine[Any, Any, T]) -> T:
 class Verbs(Protocol):
     """What the facade needs of an app."""
 
+    schedules: AppSchedules
+
     def new_task(
         self, task: Any, payload: Any = None, /, **options: Unpack[OptionKeywords]
     ) -> NewTask:
@@ -169,6 +172,8 @@ class SyncFacade:
     def __init__(self, app: Verbs) -> None:
         self._app = app
         self._thread = LoopThread()
+        self.schedules = SyncSchedules(app.schedules, self._thread.run)
+        """Schedules: `app.sync.schedules.create(...)` and so on."""
 
     def submit(
         self,

@@ -22,7 +22,9 @@ from types import TracebackType
 from typing import Any, Final, Self
 from uuid import UUID
 
-from mainspring.app import Mainspring, TaskState
+from mainspring.app import Mainspring
+from mainspring.app_tasks import TaskState
+from mainspring.core.declarations import deploy
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.session import Session
 from mainspring.domain.errors import InvalidValue
@@ -37,7 +39,8 @@ from mainspring.domain.task import (
 )
 from mainspring.domain.values import shown
 from mainspring.ports.store import Claim, ClaimRequest
-from mainspring.wiring.memory import memory_sessions
+from mainspring.scheduler.planner import Planner
+from mainspring.wiring.memory import memory_planner, memory_sessions
 from mainspring.wiring.sessions import Sessions
 from mainspring.worker.execution import Execution, Prepared, directly
 
@@ -94,12 +97,15 @@ class TestApp:
         self._prepared: dict[str, Prepared] = {}
         self._sessions: Sessions | None = None
         self._session: Session | None = None
+        self._planner: Planner | None = None
         self._next_due_seconds: float | None = None
 
     async def __aenter__(self) -> Self:
         self._sessions = memory_sessions(self.clock)
         self._session = await self._sessions.current()
         self.app.sessions.substitute(self._sessions)
+        self._planner = memory_planner(self._session, self.clock)
+        await deploy(self._session.schedules, self.app.registry)
         return self
 
     async def __aexit__(
@@ -117,10 +123,12 @@ class TestApp:
 
         Raises `InvalidValue` after 100,000 runs: tasks that keep submitting tasks never end.
         """
+        planner = self._plan()
         for count in range(RUNS_MAX):
+            await planner.run_once()
             claim = await self._claim()
             if not claim.leases:
-                self._next_due_seconds = claim.next_due_seconds
+                self._next_due_seconds = _sooner(claim.next_due_seconds, planner.next_seconds)
                 return count
             for lease in self._share.order([(lease.lane, lease) for lease in claim.leases]):
                 await self._execute(lease)
@@ -154,6 +162,11 @@ class TestApp:
     async def dead_letters(self) -> list[TaskState]:
         """Return the tasks that failed for good, oldest first."""
         return await self.tasks(status=TaskStatus.FAILED)
+
+    def _plan(self) -> Planner:
+        self._open()
+        assert self._planner is not None
+        return self._planner
 
     def _open(self) -> Session:
         if self._session is None:
@@ -193,6 +206,10 @@ class TestApp:
         if definition.name not in self._prepared:
             self._prepared[definition.name] = Prepared(definition)
         return self._prepared[definition.name]
+
+
+def _sooner(first: float | None, second: float | None) -> float | None:
+    return min((one for one in (first, second) if one is not None), default=None)
 
 
 class _InlineLink:

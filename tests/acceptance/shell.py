@@ -17,6 +17,9 @@ from mainspring import Mainspring, TaskContext
 
 app = Mainspring()
 
+@app.schedule(
+    "0 9 * * MON-FRI", timezone="Europe/Berlin", name="declared", payload={"name": "schedule"}
+)
 @app.task
 async def greet(ctx: TaskContext, name: str = "you") -> str:
     return f"hello {name}"

@@ -306,7 +306,7 @@ async def test_quotas_turn_away_and_say_when_to_come_back(api: Api) -> None:
 
 
 async def test_without_keys_only_this_machine_and_no_other_site(database: str) -> None:
-    async with started(database, auth="off") as api, api.with_key(None) as client:
+    async with started(database, auth=False) as api, api.with_key(None) as client:
         sent = {"task_type": "t"}
         assert (await client.post("/v1/tasks", json=sent)).status_code == 201
         for headers, status in (
@@ -325,7 +325,7 @@ async def test_without_keys_only_this_machine_and_no_other_site(database: str) -
 
 async def test_an_open_server_without_keys_does_not_start(database: str) -> None:
     with pytest.raises(InvalidConfiguration, match="auth is off"):
-        async with started(database, auth="off", host="0.0.0.0"):
+        async with started(database, auth=False, host="0.0.0.0"):
             pass
 
 

@@ -271,8 +271,8 @@ async def test_a_worker_that_lies_changes_nothing(api: Api, client: httpx.AsyncC
     ):
         answer = await client.post("/v1/leases/complete", json={**named, **bad})
         assert answer.status_code in {413, 422}
-    for bad in ({"lease_seconds": 0}, {"lease_seconds": 0.001}, {"lease_seconds": 3e8}):
-        claim = {"worker_id": "w", "task_types": ["t"], **bad}
+    for seconds in (0, 0.001, 3e8):
+        claim = {"worker_id": "w", "task_types": ["t"], "lease_seconds": seconds}
         assert (await client.post("/v1/leases", json=claim)).status_code == 422
     assert (await client.get(f"/v1/tasks/{made['task_id']}")).json()["status"] == "pending"
     assert api.application.unforeseen == 0
@@ -338,7 +338,7 @@ async def test_slow_bodies_and_heads_end_in_time(api: Api) -> None:
     )
     assert b" 408 " in answers[0]
     assert b" 408 " in answers[1]
-    assert answers[2:] == [b"", b""]
+    assert not any(answers[2:])
 
 
 def test_the_process_has_not_grown() -> None:

@@ -122,14 +122,13 @@ async def test_a_list_is_paged_and_each_task_is_in_it_once(client: httpx.AsyncCl
     batch = [{"task_type": "a" if n % 2 else "b"} for n in range(25)]
     await client.post("/v1/tasks/batch", json={"tasks": batch})
     seen: list[str] = []
-    cursor = None
+    params: dict[str, str | int] = {"limit": 7}
     while True:
-        more = {} if cursor is None else {"cursor": cursor}
-        page = (await client.get("/v1/tasks", params={"limit": 7, **more})).json()
+        page = (await client.get("/v1/tasks", params=params)).json()
         seen.extend(task["task_id"] for task in page["tasks"])
-        cursor = page["cursor"]
-        if cursor is None:
+        if page["cursor"] is None:
             break
+        params["cursor"] = page["cursor"]
     assert len(seen) == len(set(seen)) == 25
     assert seen == sorted(seen, reverse=True)
     only = (await client.get("/v1/tasks", params={"task_type": "a", "status": "pending"})).json()

@@ -90,6 +90,17 @@ async def test_replay_and_discard_in_bounded_steps(scene: Scene) -> None:
     assert {task_id for found in (*replayed, *discarded) for task_id in found} == ids
 
 
+async def test_a_sweep_passes_a_task_once_though_it_fails_again_meanwhile(scene: Scene) -> None:
+    ids = sorted([await scene.fail() for _ in range(4)])
+    assert await scene.store.replay(ALL, 2) == ids[:2]
+    for lease in await scene.claim(2):
+        assert await scene.settle(lease, Failed(BOOM))
+    rest = DeadLetterFilter(after=ids[1])
+    assert await scene.store.replay(rest, 10) == ids[2:]
+    assert await scene.store.discard(DeadLetterFilter(after=ids[3]), 10, "done") == []
+    assert await scene.store.discard(ALL, 10, "given up") == ids[:2]
+
+
 async def test_only_dead_letters_are_replayed_or_discarded(scene: Scene) -> None:
     completed = await scene.running()
     await scene.complete(completed)

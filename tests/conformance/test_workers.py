@@ -8,6 +8,7 @@ WORKER = WorkerState(
     worker_id="host-1-a",
     hostname="host",
     pid=1,
+    task_types=("mail", "resize"),
     queues=("a", "b"),
     lanes=(Level.CRITICAL, Level.HIGH),
     slots=16,
@@ -59,3 +60,15 @@ async def test_a_forgotten_worker_keeps_its_leases_and_comes_back_with_its_next_
     assert await scene.held(lease)
     await scene.store.beat(WORKER)
     assert len(await scene.store.workers()) == 1
+
+
+async def test_types_that_nobody_serves_are_found_once_they_have_waited(scene: Scene) -> None:
+    await scene.submit(task_type="mail")
+    await scene.submit(task_type="nobody")
+    await scene.submit(task_type="later", delay_seconds=3600.0)
+    await scene.store.beat(WORKER)
+    assert await scene.store.unserved(10.0) == ()
+    scene.clock.advance(10)
+    assert await scene.store.unserved(10.0) == ("nobody",)
+    await scene.store.leave(WORKER.worker_id)
+    assert await scene.store.unserved(10.0) == ("mail", "nobody")

@@ -1,9 +1,12 @@
 """The page of errors says what the code says, both ways, and links lead somewhere."""
 
+import importlib
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import mainspring
 from mainspring.cli.exits import exit_code_of
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.task import FailureKind
@@ -19,12 +22,19 @@ def cells(page: Path) -> Iterator[list[str]]:
             yield [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
 
 
-def errors(kind: type[MainspringError] = MainspringError) -> Iterator[type[MainspringError]]:
-    """Every error that is part of the product."""
+def errors() -> Iterator[type[MainspringError]]:
+    """Every error that is part of the product, wherever it is defined."""
+    for module in pkgutil.walk_packages(mainspring.__path__, "mainspring."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    yield from _with_those_below(MainspringError)
+
+
+def _with_those_below(kind: type[MainspringError]) -> Iterator[type[MainspringError]]:
     yield kind
     for below in kind.__subclasses__():
         if below.__module__.startswith("mainspring."):
-            yield from errors(below)
+            yield from _with_those_below(below)
 
 
 def test_each_error_is_on_the_page_and_nothing_else() -> None:

@@ -54,18 +54,24 @@ async def work(ctx: TaskContext, seconds: float = 0.0) -> int:
 
 
 @app.task("hold", backoff=SOON)
-async def hold(ctx: TaskContext, gate: str, behind: str = "return") -> str:
-    """In the first attempt wait at a gate, do what `behind` says and end; later ones only end."""
+async def hold(
+    ctx: TaskContext, gate: str, behind: str = "return", second_gate: str | None = None
+) -> str:
+    """In the first attempt wait at a gate, do what `behind` says and end. A later one ends at
+    once, or waits at the second gate.
+    """
     log(ctx, "start")
-    if ctx.attempt == 1:
-        try:
+    try:
+        if ctx.attempt == 1:
             await pass_gate(gate)
             await act(ctx, behind)
-        except (asyncio.CancelledError, StaleLease) as error:
-            if isinstance(error, StaleLease):
-                log(ctx, "stale")
-            log(ctx, "stopped")
-            raise
+        elif second_gate is not None:
+            await pass_gate(second_gate)
+    except (asyncio.CancelledError, StaleLease) as error:
+        if isinstance(error, StaleLease):
+            log(ctx, "stale")
+        log(ctx, "stopped")
+        raise
     log(ctx, "done")
     return f"attempt {ctx.attempt}"
 

@@ -10,46 +10,57 @@ from mainspring import Mainspring
 
 pytestmark = [pytest.mark.fault, pytest.mark.postgres]
 
+WHAT_A_STALE_WORKER_COULD_CHANGE = """
+    SELECT row(status, fencing_token, attempt_count, worker_id, progress::text, attempts)::text
+    FROM mainspring.tasks WHERE lease_expires_at < clock_timestamp() + '30 s'
+"""
+"""With the lease itself: one of 60 s would be that of the worker which has lost it."""
+
 STOP_SECONDS = 1.0
 """How soon a handler that lost its lease is told (plus what a loaded machine needs)."""
 
 
-@pytest.mark.parametrize("behind", ["return", "fail", "progress", "heartbeat"])
+@pytest.mark.parametrize(
+    ("behind", "event"),
+    [("return", "done"), ("fail", "stopped"), ("progress", "told"), ("heartbeat", "asked")],
+)
 async def test_the_store_refuses_a_worker_that_believes_in_its_lost_lease(
-    stage: Stage, app: Mainspring, behind: str
+    stage: Stage, app: Mainspring, behind: str, event: str
 ) -> None:
     """The agent alone is stopped, for less than its lease: it goes on in good faith. Meanwhile the
-    lease ended by the clock of the server, and another worker completed the task.
+    lease ended by the clock of the server, and another worker runs the task.
     """
     await stage.scheduler()
     sleeper = await stage.worker(lease_seconds=60, heartbeat_seconds=20)
-    (task_id,) = await stage.submit(app, 1, "hold", gate=str(stage.gate), behind=behind)
+    second_gate = stage.directory / "second"
+    (task_id,) = await stage.submit(
+        *(app, 1, "hold"), gate=str(stage.gate), behind=behind, second_gate=str(second_gate)
+    )
     await stage.happens("start", 1)
     agent = psutil.Process(sleeper.pid)
     sleeper.send(signal.SIGSTOP)
     await eventually(lambda: all(stopped([agent])), "the stop of the agent")
     await stage.ask("UPDATE mainspring.tasks SET lease_expires_at = clock_timestamp()")
-    await stage.worker()
-    await stage.settled()
-    before = await app.get(task_id)
+    await stage.worker(lease_seconds=30, heartbeat_seconds=15)
+    await stage.happens("start", 2)
+    before = await stage.ask(WHAT_A_STALE_WORKER_COULD_CHANGE)
 
     stage.open_gate()
-    event, count = {
-        "return": ("done", 2),
-        "fail": ("stopped", 1),
-        "progress": ("told", 1),
-        "heartbeat": ("asked", 1),
-    }[behind]
-    await stage.happens(event, count)
+    await stage.happens(event, 1)
     sleeper.send(signal.SIGCONT)
     if behind in {"return", "fail"}:
         await sleeper.says("code=stale_lease")
     else:
         await stage.happens("stopped", 1, 5 * STOP_SECONDS)
         await sleeper.says("a lease was lost")
+    assert before is not None
+    assert await stage.ask(WHAT_A_STALE_WORKER_COULD_CHANGE) == before
+    second_gate.touch()
+    await stage.settled()
 
-    assert (before.status, before.result, before.attempt_count) == ("completed", "attempt 2", 2)
-    assert await app.get(task_id) == before
+    task = await app.get(task_id)
+    assert (task.status, task.result, task.attempt_count) == ("completed", "attempt 2", 2)
+    assert task.progress is None
     assert len(stage.events("stale")) == (behind == "heartbeat")
     assert sleeper.process.poll() is None
     history = await stage.history()

@@ -71,6 +71,7 @@ class Record:
     id: UUID
     status: TaskStatus
     due: datetime
+    waits_since: datetime
     max_retries: int
     token: int = 0
     charged: int = 0
@@ -146,7 +147,7 @@ class Audit:
         self.note(now, "submit", row.id)
         self.counts["submit"] += 1
         self.check(row.id not in self.records, "I2", row.id, "was stored twice")
-        self.records[row.id] = Record(row.id, S.PENDING, _due(task, now), task.max_retries)
+        self.records[row.id] = Record(row.id, S.PENDING, _due(task, now), now, task.max_retries)
 
     def claimed(self, row: Row, now: datetime) -> None:
         request = _argument(0)
@@ -162,7 +163,8 @@ class Audit:
         self.check(row.task_type in request.task_types, "I26", row.id, "has no handler there")
         paused = row.queue in self.paused
         self.check(not paused, "I17", row.id, "started in a paused queue")
-        self.longest_wait = max(self.longest_wait, (now - record.due).total_seconds())
+        waited = (now - max(record.due, record.waits_since)).total_seconds()
+        self.longest_wait = max(self.longest_wait, waited)
         record.token = row.fencing_token
 
     def extended(self, row: Row, lease_seconds: float, now: datetime) -> None:
@@ -185,6 +187,7 @@ class Audit:
         elif transition is Transition.REPLAY:
             self._replayed(row, record, now)
         if row.status in {S.PENDING, S.RETRYING}:
+            record.waits_since = now
             self.check(not record.cancelling, "I20", row.id, "waits though it is to be cancelled")
             self.check(row.scheduled_at == record.due, "I6", row.id, "is due at another time")
         if row.status in DONE:

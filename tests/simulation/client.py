@@ -24,6 +24,7 @@ class Client:
     store: Connection
     audit: Audit
     told_cancelling: dict[UUID, float]
+    may_pause: bool
     known: list[UUID] = field(default_factory=list)
     asked: set[UUID] = field(default_factory=set)
     acknowledged: set[UUID] = field(default_factory=set)
@@ -43,7 +44,8 @@ class Client:
             + [self.submit_many] * 2
             + [self.cancel] * 4
             + [self.reschedule] * 2
-            + [self.replay, self.discard, self.pause, self.read]
+            + [self.replay, self.discard, self.read]
+            + [self.pause] * self.may_pause
         )
         while self.process.monotonic() < until:
             await self.process.sleep(self.chance.expovariate(1.5))

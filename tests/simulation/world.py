@@ -22,6 +22,7 @@ from simulation.worker import LEASE_SECONDS, Act, Worker, random_act
 LOAD_SECONDS = 30.0
 RESCUE_SECONDS = 2.0
 PATIENCE_SECONDS = 600.0
+CALM_SLOTS = 30
 
 
 class World:
@@ -71,7 +72,13 @@ class World:
             self.add_scheduler()
         for _ in range(self.chance.randrange(1, 4)):
             process = self._process("client")
-            client = Client(process, self._connect(process), self.audit, self.told_cancelling)
+            client = Client(
+                process,
+                self._connect(process),
+                self.audit,
+                self.told_cancelling,
+                may_pause=not self.is_calm,
+            )
             self.clients.append(client)
         until = asyncio.get_running_loop().time() + LOAD_SECONDS
         loads = [client.process.start(client.run(until)) for client in self.clients]
@@ -162,7 +169,7 @@ class World:
             self._connect(process),
             self.audit,
             self,
-            slots=self.chance.randrange(2, 7),
+            slots=CALM_SLOTS if self.is_calm else self.chance.randrange(2, 7),
             task_types=TASK_TYPES,
             told=self.told_workers,
         )

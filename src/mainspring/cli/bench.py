@@ -32,6 +32,7 @@ from mainspring.cli.trial.measures import (
 from mainspring.cli.trial.stack import Program, start_program, throw_away_installation
 from mainspring.config import Settings, export
 from mainspring.wiring.checkup import facts_of, old_snapshot
+from mainspring.wiring.store import system_clock
 
 APP_NAME: Final = "mainspring.cli.trial.handlers:app"
 SNAPSHOT_SECONDS: Final = 60.0
@@ -119,7 +120,7 @@ async def _installation(settings: Settings) -> AsyncIterator[Settings]:
 
 async def _measure(settings: Settings, plan: Plan) -> dict[str, Any]:
     facts = await facts_of(settings)
-    offset = 0.0 if _is_local(settings) else time.time() - facts.now.timestamp()
+    offset = 0.0 if _is_local(settings) else (system_clock().now() - facts.now).total_seconds()
     note("submitting ...")
     report: dict[str, Any] = {
         "submit_per_s": round(await submit_rate(app, plan.tasks)),

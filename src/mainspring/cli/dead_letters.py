@@ -5,7 +5,7 @@ from uuid import UUID
 
 import click
 
-from mainspring.cli.inputs import TASK_ID, read_payload
+from mainspring.cli.inputs import as_task_id, as_task_ids, read_payload
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import escaped, note, print_json, print_table, print_task, when
 from mainspring.cli.sessions import with_session
@@ -67,7 +67,7 @@ def list_command(
 
 
 @dead_letters.command()
-@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.argument("task_id", metavar="ID", callback=as_task_id)
 @json_option
 @store_options
 def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
@@ -88,7 +88,7 @@ def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Pat
 
 
 @dead_letters.command()
-@click.argument("task_ids", metavar="[ID...]", nargs=-1, type=TASK_ID)
+@click.argument("task_ids", metavar="[ID...]", nargs=-1, callback=as_task_ids)
 @click.option("--all", "take_all", is_flag=True, help="Every dead letter.")
 @click.option("--type", "task_type", metavar="T", help="Every dead letter of this task type.")
 @click.option("--payload", metavar="JSON|@FILE|-", help="A corrected payload.")
@@ -114,7 +114,7 @@ def replay(
 
 
 @dead_letters.command()
-@click.argument("task_ids", metavar="[ID...]", nargs=-1, type=TASK_ID)
+@click.argument("task_ids", metavar="[ID...]", nargs=-1, callback=as_task_ids)
 @click.option("--all", "take_all", is_flag=True, help="Every dead letter.")
 @click.option("--type", "task_type", metavar="T", help="Every dead letter of this task type.")
 @click.option("--reason", metavar="TEXT", required=True, help="Why; kept with the task.")

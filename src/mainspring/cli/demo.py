@@ -2,7 +2,6 @@
 
 import asyncio
 import signal
-import time
 from types import FrameType
 from typing import Final, NoReturn
 
@@ -15,6 +14,7 @@ from mainspring.cli.trial.handlers import app
 from mainspring.cli.trial.scenario import WEIGHED_QUEUE, Result, Scenario
 from mainspring.cli.trial.stack import throw_away_installation
 from mainspring.config import Settings, export
+from mainspring.wiring.store import system_clock
 
 APP_NAME: Final = "mainspring.cli.trial.handlers:app"
 
@@ -45,13 +45,14 @@ async def _run(*, as_json: bool) -> list[Result]:
         app=APP_NAME, lease_seconds=3, heartbeat_seconds=1, processes=1, log_level="error"
     )
     note("starting PostgreSQL, scheduler and worker on a throw-away directory ...")
-    began = time.monotonic()
+    clock = system_clock()
+    began = clock.monotonic()
     results: list[Result] = []
     async with throw_away_installation(settings, "--queues", f"default,{WEIGHED_QUEUE}") as (
         own,
         _,
     ):
-        note(f"ready after {time.monotonic() - began:.1f} s; running the scenario ...")
+        note(f"ready after {clock.monotonic() - began:.1f} s; running the scenario ...")
         export(own)
         async with app:
             async for result in Scenario(app, own).results():
@@ -60,7 +61,7 @@ async def _run(*, as_json: bool) -> list[Result]:
                     print_json(result)
                 else:
                     note(f"  {'ok' if result.ok else 'FAILED':<6} {result.check}")
-    note(f"done after {time.monotonic() - began:.1f} s")
+    note(f"done after {clock.monotonic() - began:.1f} s")
     return results
 
 

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -14,6 +14,7 @@ from mainspring.core.json_text import decode
 from mainspring.core.lifecycle import task_id_of
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.values import PAYLOAD_BYTES_MAX, parse_instant, shown
+from mainspring.wiring.store import system_clock
 
 _DURATION: Final = re.compile(r"(?:\d{1,9}(?:\.\d{1,6})?[dhms])+", re.ASCII)
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
@@ -35,7 +36,7 @@ def parse_duration(text: str, field: str) -> float:
 def parse_since(text: str, field: str) -> datetime:
     """Read a time, or a duration that is counted back from now."""
     if text[:1].isdigit() and ("T" not in text and "-" not in text):
-        return datetime.now(UTC) - timedelta(seconds=parse_duration(text, field))
+        return system_clock().now() - timedelta(seconds=parse_duration(text, field))
     return parse_instant(text, field)
 
 
@@ -65,15 +66,17 @@ def _read_file(name: str) -> bytes:
         raise InvalidValue(f"payload file {shown(name)}: {reason}", field="payload") from None
 
 
-class TaskIdType(click.ParamType[UUID]):
-    """A task id on the command line."""
-
-    name = "id"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> UUID:
-        """Return the id or refuse it with a sentence."""
-        del param, ctx
-        return task_id_of(value)
+def as_task_id(
+    context: click.Context, parameter: click.Parameter, value: str | None
+) -> UUID | None:
+    """Turn an argument into a task id, or refuse it with a sentence."""
+    del context, parameter
+    return None if value is None else task_id_of(value)
 
 
-TASK_ID: Final = TaskIdType()
+def as_task_ids(
+    context: click.Context, parameter: click.Parameter, values: tuple[str, ...]
+) -> tuple[UUID, ...]:
+    """Turn arguments into task ids."""
+    del context, parameter
+    return tuple(task_id_of(value) for value in values)

@@ -6,6 +6,7 @@ from mainspring.adapters.logs import configure_logs
 from mainspring.cli.apps import load_app
 from mainspring.config import load
 from mainspring.wiring.runner import run_runner
+from mainspring.wiring.worker import add_builtin_tasks
 
 
 def main() -> None:
@@ -17,6 +18,7 @@ def main() -> None:
     settings = load()
     configure_logs(settings.log_level, settings.log_format)
     app = load_app(arguments.app)
+    add_builtin_tasks(app.registry, settings)
     run_runner(app.registry, arguments.fd)
 
 

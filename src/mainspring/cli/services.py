@@ -63,10 +63,12 @@ def api(
 
 
 @click.command()
+@click.option("--app", metavar="MODULE:APP", help="App whose schedules are deployed.")
 @store_options
-def scheduler(*, database_url: str | None, data_dir: Path | None) -> int:
-    """Rescue the tasks of dead workers and keep house, until SIGTERM or Ctrl-C."""
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+def scheduler(*, app: str | None, database_url: str | None, data_dir: Path | None) -> int:
+    """Run schedules, rescue the tasks of dead workers and keep house, until SIGTERM or Ctrl-C."""
+    settings = settings_of(app=app, database_url=database_url, data_dir=data_dir)
     configure_logs(settings.log_level, settings.log_format)
-    done = uvloop.run(run_scheduler(settings, note))
+    registry = load_app(settings.app).registry if settings.app else None
+    done = uvloop.run(run_scheduler(settings, registry, note))
     return EXIT_DONE if done else EXIT_FAILED

@@ -8,7 +8,7 @@ from uuid import UUID
 import click
 
 from mainspring.cli.exits import EXIT_CONFLICT, EXIT_DONE, EXIT_FAILED
-from mainspring.cli.inputs import TASK_ID, parse_duration, parse_since, read_payload
+from mainspring.cli.inputs import as_task_id, as_task_ids, parse_duration, parse_since, read_payload
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import escaped, note, print_json, print_table, print_task, when
 from mainspring.cli.sessions import with_session
@@ -109,6 +109,7 @@ async def _submit(
         note(f"key {built.key!r} was used before; this is the task of that time")
     if not as_json:
         click.echo(str(stored.id))
+    await _note_unserved(session, built.task_type)
     status: TaskStatus | None = None
     if do_wait:
         status = await session.waiting.wait(stored.id, patience)
@@ -123,6 +124,16 @@ async def _submit(
         return EXIT_DONE
     note(f"task {task.task_id} is {task.status}: {task.last_error or task.reason or 'no reason'}")
     return EXIT_FAILED
+
+
+async def _note_unserved(session: Session, task_type: str) -> None:
+    """A misspelt type is no error, a worker for it may come later; but it should not surprise."""
+    workers = await session.store.workers()
+    if not workers:
+        note("no worker is alive; the task waits until one is")
+    elif not any(task_type in worker.task_types for worker in workers):
+        known = ", ".join(sorted({name for worker in workers for name in worker.task_types}))
+        note(f"no worker has a handler for {task_type!r}, so the task waits; they have: {known}")
 
 
 def _result(task: Task) -> str:
@@ -154,7 +165,7 @@ def import_command(
 
 
 @tasks.command()
-@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.argument("task_id", metavar="ID", callback=as_task_id)
 @json_option
 @store_options
 def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
@@ -237,7 +248,7 @@ def print_tasks(found: list[Task]) -> None:
 
 
 @tasks.command()
-@click.argument("task_ids", metavar="ID...", nargs=-1, required=True, type=TASK_ID)
+@click.argument("task_ids", metavar="ID...", nargs=-1, required=True, callback=as_task_ids)
 @click.option("--reason", metavar="TEXT", help="Why; kept with the task.")
 @json_option
 @store_options
@@ -265,7 +276,7 @@ def cancel(
 
 
 @tasks.command()
-@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.argument("task_id", metavar="ID", callback=as_task_id)
 @click.option("--at", metavar="ISO8601", required=True, help="The new time.")
 @json_option
 @store_options
@@ -284,7 +295,7 @@ def reschedule(
 
 
 @tasks.command("run-now")
-@click.argument("task_id", metavar="ID", type=TASK_ID)
+@click.argument("task_id", metavar="ID", callback=as_task_id)
 @json_option
 @store_options
 def run_now(
@@ -308,7 +319,7 @@ def _print_moved(task: Task, *, as_json: bool) -> None:
 
 
 @tasks.command()
-@click.argument("task_id", metavar="[ID]", required=False, type=TASK_ID)
+@click.argument("task_id", metavar="[ID]", required=False, callback=as_task_id)
 @click.option("--interval", metavar="S", default="1s", show_default=True, help="Look this often.")
 @json_option
 @store_options

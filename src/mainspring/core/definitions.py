@@ -68,6 +68,13 @@ def arguments_of(definition: TaskDefinition, payload: Any) -> Arguments:
     return arguments
 
 
+def check_text(definition: TaskDefinition, text: str) -> None:
+    """Raise `msgspec.ValidationError`, or another `ValueError`, unless the handler would accept a
+    payload's JSON text.
+    """
+    msgspec.json.decode(text, type=definition.parameters, dec_hook=_convert_custom)
+
+
 def payload_reader(definition: TaskDefinition) -> Callable[[str], Arguments]:
     """Return a function from a payload's JSON text to the handler's keyword arguments.
 

@@ -23,16 +23,41 @@ RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 1.0
 
 
+class _Waiter:
+    """Whoever waits for submissions: one future, however many they are."""
+
+    __slots__ = ("done", "left")
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+
 class _Item:
     """One submission on its way through."""
 
-    __slots__ = ("answer", "is_sent", "task")
+    __slots__ = ("_waiter", "is_over", "is_sent", "outcome", "task")
 
-    def __init__(self, task: NewTask, answer: asyncio.Future[Submission]) -> None:
+    def __init__(self, task: NewTask, waiter: _Waiter) -> None:
         self.task = task
-        self.answer = answer
+        self._waiter = waiter
+        self.outcome: Submission | BaseException | None = None
+        self.is_over = False
+        """It was answered, or nobody waits for the answer any more."""
+
         self.is_sent = False
         """It was handed to the store at least once, so it may have been stored."""
+
+    def answer(self, outcome: Submission | BaseException) -> None:
+        """Tell the one who waits, unless that is over."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.outcome = outcome
+        waiter = self._waiter
+        waiter.left -= 1
+        if not waiter.left and not waiter.done.done():
+            waiter.done.set_result(None)
 
 
 class GroupCommit:
@@ -59,25 +84,29 @@ class GroupCommit:
         Raises `StoreUnavailable` when it was certainly not stored and `OutcomeUnknown` when it may
         have been. A keyed task whose outcome is unknown is sent again until the time is over.
         """
-        item = self._enqueue(task)
-        try:
-            async with asyncio.timeout(timeout or self._timeout_seconds):
-                return await item.answer
-        except TimeoutError:
-            raise _late(item) from None
+        (outcome,) = await self.submit_many([task], timeout)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
 
     async def submit_many(
         self, tasks: Sequence[NewTask], timeout: float | None = None
     ) -> list[Submission | BaseException]:
         """Store many tasks; answer for each in order with what became of it, or the error."""
-        items = [self._enqueue(task) for task in tasks]
-        if items:
-            answers = [item.answer for item in items]
-            try:
-                await asyncio.wait(answers, timeout=timeout or self._timeout_seconds)
-            finally:
-                for item in items:
-                    item.answer.cancel()
+        if not tasks:
+            return []
+        waiter = _Waiter(len(tasks))
+        items = [_Item(task, waiter) for task in tasks]
+        self._waiting.extend(items)
+        self._take_off()
+        try:
+            async with asyncio.timeout(timeout or self._timeout_seconds):
+                await waiter.done
+        except TimeoutError:
+            return [_outcome(item) for item in items]
+        finally:
+            for item in items:
+                item.is_over = True
         return [_outcome(item) for item in items]
 
     async def close(self) -> None:
@@ -85,26 +114,18 @@ class GroupCommit:
         while self._flights:
             await asyncio.wait(tuple(self._flights))
 
-    def _enqueue(self, task: NewTask) -> _Item:
-        item = _Item(task, asyncio.get_running_loop().create_future())
-        self._waiting.append(item)
-        self._take_off()
-        return item
-
     def _take_off(self) -> None:
         """Start a flight if none is under way, or a second one for a full batch.
 
         The flight takes its passengers when it first runs, so that submissions made in the same
         turn of the event loop travel together.
         """
-        flights = len(self._flights)
-        if not self._waiting or flights >= FLIGHTS_MAX:
-            return
-        if flights and len(self._waiting) < self._batch_tasks:
-            return
-        flight = asyncio.create_task(self._fly(), name="mainspring-submit")
-        self._flights.add(flight)
-        flight.add_done_callback(self._landed)
+        while self._waiting and len(self._flights) < FLIGHTS_MAX:
+            if self._flights and len(self._waiting) < self._batch_tasks:
+                return
+            flight = asyncio.create_task(self._fly(), name="mainspring-submit")
+            self._flights.add(flight)
+            flight.add_done_callback(self._landed)
 
     def _landed(self, flight: asyncio.Task[None]) -> None:
         self._flights.discard(flight)
@@ -115,7 +136,7 @@ class GroupCommit:
         while self._waiting and len(batch) < self._batch_tasks:
             item = self._waiting.popleft()
             # Whoever gave up before it was sent gets what they asked for: nothing is stored.
-            if not item.answer.done():
+            if not item.is_over:
                 batch.append(item)
         pause = RETRY_SECONDS
         while batch:
@@ -123,7 +144,7 @@ class GroupCommit:
             if batch:
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, RETRY_SECONDS_MAX)
-                batch = [item for item in batch if not item.answer.done()]
+                batch = [item for item in batch if not item.is_over]
 
     async def _send(self, batch: list[_Item]) -> list[_Item]:
         """Send a batch, answer what can be answered and return what should be sent again."""
@@ -145,8 +166,7 @@ class GroupCommit:
             return await self._isolate(batch, error)
         else:
             for item, submission in zip(batch, submissions, strict=True):
-                if not item.answer.done():
-                    item.answer.set_result(submission)
+                item.answer(submission)
         return []
 
     async def _isolate(self, batch: list[_Item], error: Exception) -> list[_Item]:
@@ -161,15 +181,14 @@ class GroupCommit:
 
 def _after_unknown(batch: list[_Item]) -> list[_Item]:
     for item in batch:
-        if item.task.key is None and not item.answer.done():
-            item.answer.set_exception(_unknown(item))
+        if item.task.key is None:
+            item.answer(_unknown(item))
     return [item for item in batch if item.task.key is not None]
 
 
 def _answer_all(batch: list[_Item], error: Exception) -> None:
     for item in batch:
-        if not item.answer.done():
-            item.answer.set_exception(_copy(error))
+        item.answer(_copy(error))
 
 
 def _copy(error: Exception) -> Exception:
@@ -182,9 +201,7 @@ def _copy(error: Exception) -> Exception:
 
 
 def _outcome(item: _Item) -> Submission | BaseException:
-    if item.answer.cancelled():
-        return _late(item)
-    return item.answer.exception() or item.answer.result()
+    return _late(item) if item.outcome is None else item.outcome
 
 
 def _late(item: _Item) -> MainspringError:

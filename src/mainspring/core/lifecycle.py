@@ -125,12 +125,10 @@ class Lifecycle:
     ) -> list[UUID]:
         done: dict[UUID, None] = {}
         for part in _parts(which):
-            while ids := await step(part):
-                # A replayed task may be back already, failed again: once each is what was asked.
-                fresh = dict.fromkeys(task_id for task_id in ids if task_id not in done)
-                if not fresh:
-                    break
-                done |= fresh
+            rest = part
+            while ids := await step(rest):
+                done |= dict.fromkeys(ids)
+                rest = msgspec.structs.replace(part, after=ids[-1])
         await self._check_swept(which, done)
         return list(done)
 

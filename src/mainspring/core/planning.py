@@ -1,6 +1,7 @@
 """Between stored schedules and the pure planner: states, plans, ticks and their tasks."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
@@ -128,6 +129,7 @@ def planned_by_hand(
     run = plan_manual(state_of(stored), moment, overlap)
     if isinstance(run, SkipReason):
         return run
+    run = replace(run, run_at=now)
     tick = _run_tick(stored, run, ids, timedelta.max, TickKind.MANUAL)
     return SchedulePlan(schedule=stored, ticks=(tick,), cancels_previous=run.cancels_previous)
 

@@ -1,6 +1,6 @@
 """The task types an app knows: name, handler, defaults. Built explicitly, one registry an app."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -47,11 +47,24 @@ class TaskDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """Errors after which there is no further attempt."""
 
 
+class ScheduleDeclaration(msgspec.Struct, frozen=True, kw_only=True):
+    """A schedule that is written in code."""
+
+    name: str
+    task_type: str
+    payload: Mapping[str, Any] | None
+    on_conflict: str
+    options: dict[str, Any]
+
+
 class Registry:
-    """Task definitions by name."""
+    """What an app consists of: task definitions and schedules by name."""
 
     def __init__(self) -> None:
         self._definitions: dict[str, TaskDefinition] = {}
+        self._schedules: dict[str, ScheduleDeclaration] = {}
+        self.missed_run_alerts: list[Callable[[Any], None]] = []
+        """Told of runs of schedules that were missed or late (`@app.on_missed_run`)."""
 
     def add(self, definition: TaskDefinition) -> None:
         """Register a definition; a name can be taken only once."""
@@ -75,6 +88,20 @@ class Registry:
     def names(self) -> tuple[str, ...]:
         """Return the names of all task types, sorted."""
         return tuple(sorted(self._definitions))
+
+    def add_schedule(self, declaration: ScheduleDeclaration) -> None:
+        """Note a schedule; a name can be taken only once."""
+        if declaration.name in self._schedules:
+            message = (
+                f"schedule {declaration.name!r} is declared twice; give one of the two another "
+                "name with @app.schedule(..., name='...')"
+            )
+            raise InvalidValue(message, field="name")
+        self._schedules[declaration.name] = declaration
+
+    def schedules(self) -> tuple[ScheduleDeclaration, ...]:
+        """Return the schedules in the order in which they were declared."""
+        return tuple(self._schedules.values())
 
     def __contains__(self, name: str) -> bool:
         return name in self._definitions

@@ -5,7 +5,7 @@ such as the planner, changed the schedule meanwhile, it is read and computed aga
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -59,6 +59,10 @@ T = TypeVar("T")
 _TRIES: Final = 25
 _PAUSE_SECONDS: Final = 0.02
 _PAGE: Final = 500
+_INSTANT: Final = timedelta(microseconds=1)
+_SAME_INSTANT: Final = 100
+"""Runs by hand that may fall into one instant; each has a nominal time of its own."""
+
 _BACKFILL_CHUNK: Final = 500
 HISTORY_MAX: Final = 1000
 
@@ -197,21 +201,19 @@ class Schedules:
         policy = None if overlap is None else OverlapPolicy(rule=_rule(overlap))
 
         async def step() -> Tick | None:
-            stored = await self._stored(name)
-            plan = planned_by_hand(stored, await self._store.store_time(), self._ids, policy)
-            if isinstance(plan, SkipReason):
-                raise RunSkipped(
-                    f"schedule {name!r} has {stored.unfinished} unfinished runs and its overlap "
-                    "policy does not allow another one now; wait, or trigger it with "
-                    "overlap=allow",
-                    field="overlap",
-                )
-            (answer,) = await self._store.commit_plans([plan])
-            if not answer.started:
-                return None
-            moment = answer.started[0]
-            ticks = await self._store.ticks(stored.id, HISTORY_MAX)
-            return next(tick for tick in ticks if tick.nominal_at == moment)
+            for number in range(_SAME_INSTANT):
+                stored = await self._stored(name)
+                moment = await self._store.store_time() + number * _INSTANT
+                plan = planned_by_hand(stored, moment, self._ids, policy)
+                if isinstance(plan, SkipReason):
+                    raise _run_skipped(stored)
+                (answer,) = await self._store.commit_plans([plan])
+                if not answer.is_stored:
+                    return None
+                if answer.started:
+                    ticks = await self._store.ticks(stored.id, 1, answer.started[0] + _INSTANT)
+                    return ticks[0]
+            return None
 
         return await self._persist(name, step)
 
@@ -250,6 +252,10 @@ class Schedules:
         moment = await self._store.store_time() if after is None else check_instant(after, "after")
         return preview(spec_of(stored.spec), moment, count)
 
+    async def now(self) -> datetime:
+        """Return the store's time."""
+        return await self._store.store_time()
+
     async def _meet(
         self,
         known: StoredSchedule,
@@ -265,6 +271,8 @@ class Schedules:
         if (edited.spec, edited.template) == (known.spec, known.template):
             return schedule_view(known)
         if on_conflict is OnConflict.ERROR:
+            if _is_same(known, edited):
+                return schedule_view(known)
             raise ScheduleExists(
                 f"there is a different schedule {known.name!r}; choose another name, or let it be "
                 "replaced or kept",
@@ -341,6 +349,23 @@ def _rule(word: str) -> OverlapRule:
             return rule
     choices = ", ".join(OverlapRule)
     raise InvalidValue(f"overlap is {shown(word)}; choose from {choices}", field="overlap")
+
+
+def _run_skipped(stored: StoredSchedule) -> RunSkipped:
+    return RunSkipped(
+        f"schedule {stored.name!r} has {stored.unfinished} unfinished runs and its overlap policy "
+        "does not allow another one now; wait, or trigger it with overlap=allow",
+        field="overlap",
+    )
+
+
+def _is_same(known: StoredSchedule, edited: StoredSchedule) -> bool:
+    """Whether two schedules do the same, however their expressions are spelled."""
+    if known.template != edited.template:
+        return False
+    first, second = spec_of(known.spec), spec_of(edited.spec)
+    plain = [{**dump_spec(spec), "cron": None} for spec in (first, second)]
+    return first.timing == second.timing and plain[0] == plain[1]
 
 
 def _no_schedule(name: str) -> ScheduleNotFound:

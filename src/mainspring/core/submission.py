@@ -9,9 +9,7 @@ lone submission waits for nothing.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from mainspring.core.definitions import arguments_of
+from mainspring.core.definitions import check_text
 from mainspring.core.group_commit import GroupCommit
 from mainspring.core.json_encoding import encode
 from mainspring.core.options import DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
@@ -41,7 +39,8 @@ def build_task(
     like become JSON as msgspec writes them. With a definition the payload must fit its signature.
     The options are complete (`complete_options`).
     """
-    check_name(task_type, "task_type")
+    if definition is None:
+        check_name(task_type, "task_type")
     encoded = encode_payload(payload, definition)
     chosen: dict[str, Any] = {
         "queue": options.queue,
@@ -75,20 +74,20 @@ def encode_payload(
     if not isinstance(payload, dict | Mapping):
         message = f"{field} is {shown(payload)}; give an object, the handler's parameters by name"
         raise InvalidValue(message, field=field)
-    text = encode(dict(payload), field)
+    text = encode(payload if type(payload) is dict else dict(payload), field)
     if definition is not None:
-        _check_parameters(msgspec.json.decode(text), definition, field)
+        _check_parameters(text, definition, field)
     return text
 
 
-def _check_parameters(payload: Any, definition: TaskDefinition, field: str) -> None:
+def _check_parameters(text: str, definition: TaskDefinition, field: str) -> None:
     try:
-        arguments_of(definition, payload)
+        check_text(definition, text)
     except ValueError as error:
         # msgspec says where as "... - at `$.name`"; other validators have words of their own.
-        text, _, where = str(error).partition(" - at `$")
+        problem, _, where = str(error).partition(" - at `$")
         path = field + where.rstrip("`")
-        message = f"{path} does not fit task type {definition.name!r}: {text}"
+        message = f"{path} does not fit task type {definition.name!r}: {problem}"
         raise InvalidValue(message, field=path) from None
 
 

@@ -57,7 +57,9 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """What was claimed. Unordered; the claimer orders it with its `FairShare`."""
+    """What was claimed: those of each lane in the order of their rank, the lanes in no order. The
+    claimer puts the lanes in order with its `FairShare`.
+    """
 
     leases: list[Lease]
     next_due_seconds: float | None = None
@@ -132,6 +134,10 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None = None
     """Only those of these queues (None: of all): what the caller may see of the ones meant."""
 
+    after: UUID | None = None
+    """Only ids above this one: a sweep in steps passes each task once, also one that is replayed
+    and fails again meanwhile."""
+
 
 class DeadLetters(Protocol):
     """The tasks that failed for good."""
@@ -141,7 +147,8 @@ class DeadLetters(Protocol):
     ) -> list[UUID]:
         """Reopen dead letters: pending, due now, attempts counted from zero again, payload
         replaced if one is given, and no token that was ever given out for them valid. Returns
-        the ids that were; a bounded number a call, so callers repeat until none is left.
+        the ids that were, the lowest first; a bounded number a call, so callers go on with
+        `after` until none is left.
         """
         ...
 
@@ -235,6 +242,13 @@ class TaskReader(Protocol):
         """Return every queue that a task was ever submitted to."""
         ...
 
+    async def unserved(self, waited_seconds: float) -> tuple[str, ...]:
+        """Return the types of ready tasks that have waited for so long and that no registered
+        worker has a handler for, sorted. Looks at the oldest of each queue and priority alone:
+        what nobody takes stays there.
+        """
+        ...
+
     async def dead_letter_count(self) -> int:
         """Return the number of dead letters, up to `COUNT_MAX`."""
         ...
@@ -272,6 +286,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     hostname: str
     pid: int
+    task_types: tuple[str, ...] = ()
     queues: tuple[str, ...] | None
     lanes: tuple[Level, ...] | None
     slots: int

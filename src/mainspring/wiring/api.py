@@ -5,7 +5,7 @@ import ipaddress
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -33,7 +33,6 @@ from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
 
 Tell = Callable[[str], None]
-_OFF: Final = "off"
 
 
 class ApiServices:
@@ -50,7 +49,7 @@ class ApiServices:
         self.work = RemoteWork(store, clock, SystemChance())
         self.trail = AuditTrail(store, clock)
         self.metrics = Metrics(store, store, self.shedder, clock)
-        self.with_keys = settings.auth != _OFF
+        self.with_keys = settings.auth
         self.doorkeeper = Doorkeeper(
             Authenticator(store, clock) if self.with_keys else None,
             clock,
@@ -122,7 +121,7 @@ async def api_running(
 
 def check_exposure(settings: Settings) -> None:
     """Refuse to be reachable from other machines without authentication."""
-    if settings.auth != _OFF or is_loopback(settings.host):
+    if settings.auth or is_loopback(settings.host):
         return
     raise InvalidConfiguration(
         f"auth is off and host is {settings.host}, which other machines can reach; turn auth on, "

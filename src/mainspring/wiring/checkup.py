@@ -15,6 +15,9 @@ from mainspring.wiring.store import database_url, migration_plan, open_store
 
 OFFSET_SECONDS_MAX: Final = 1.0
 SNAPSHOT_SECONDS_MAX: Final = 300.0
+UNSERVED_SECONDS: Final = 10.0
+"""Ready tasks that have waited for less may just be the next to be claimed."""
+
 _CONNECTIONS_MIN: Final = 20
 
 
@@ -62,7 +65,8 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
         f"missing: {names}; run `mainspring migrate`" if missing else "up to date",
     )
     if not missing:
-        yield await _workers(settings)
+        async for finding in _workers(settings):
+            yield finding
 
 
 def _of_server(facts: ServerFacts, clock: Clock, took: float) -> list[Finding]:
@@ -105,17 +109,22 @@ def _of_server(facts: ServerFacts, clock: Clock, took: float) -> list[Finding]:
     ]
 
 
-async def _workers(settings: Settings) -> Finding:
+async def _workers(settings: Settings) -> AsyncIterator[Finding]:
     store = await open_store(settings)
     try:
         found = await store.workers()
         dead_letters = await store.dead_letter_count()
+        unserved = await store.unserved(UNSERVED_SECONDS)
     except MainspringError as error:
-        return Finding("workers", ok=False, detail=error.message)
+        yield Finding("workers", ok=False, detail=error.message)
+        return
     finally:
         await store.close()
-    detail = f"{len(found)} alive; {dead_letters} dead letters"
-    return Finding("workers", ok=True, detail=detail)
+    yield Finding("workers", ok=True, detail=f"{len(found)} alive; {dead_letters} dead letters")
+    detail = "every task that is ready has a worker with a handler for it"
+    if unserved:
+        detail = f"ready tasks wait that no worker has a handler for: {', '.join(unserved)}"
+    yield Finding("task types", not unserved, detail)
 
 
 async def facts_of(settings: Settings) -> ServerFacts:

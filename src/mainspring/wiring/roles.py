@@ -9,7 +9,7 @@ from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
 from mainspring.wiring.api import api_running
 from mainspring.wiring.own_database import database
-from mainspring.wiring.scheduler import scheduler_service
+from mainspring.wiring.scheduler import alert_of, deploy_schedules, scheduler_service
 from mainspring.wiring.stopping import Stopping
 from mainspring.wiring.store import migrate, open_store
 from mainspring.wiring.worker import worker_agent
@@ -25,6 +25,7 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
         store = await open_store(settings)
         try:
             export(settings)
+            await deploy_schedules(store, registry)
             agent = worker_agent(store, settings, registry)
             tell(_worker_line(settings, registry))
             return await _run_agent(agent, stopping, tell)
@@ -32,13 +33,14 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
             await store.close()
 
 
-async def run_scheduler(settings: Settings, tell: Tell) -> bool:
-    """Run the scheduler's duties until a signal stops them."""
+async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
+    """Run the scheduler's duties until a signal stops them; with an app, deploy its schedules."""
     stopping = Stopping()
     with stopping.on_signals():
         store = await open_store(settings)
         try:
-            duties = asyncio.create_task(scheduler_service(store, settings).run())
+            await deploy_schedules(store, registry)
+            duties = asyncio.create_task(_duties(store, settings, registry))
             tell("scheduler is ready")
             await _until_drain(stopping, duties)
             return True
@@ -83,7 +85,8 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
 async def _serve(
     store: Store, settings: Settings, registry: Registry | None, stopping: Stopping, tell: Tell
 ) -> bool:
-    duties = asyncio.create_task(scheduler_service(store, settings).run())
+    await deploy_schedules(store, registry)
+    duties = asyncio.create_task(_duties(store, settings, registry))
     try:
         if registry is None:
             tell("no --app was given, so no worker runs; tasks are stored and wait")
@@ -126,6 +129,17 @@ async def _run_agent(
             if part is not None:
                 part.cancel()
         await asyncio.wait({running})
+
+
+async def _duties(store: Store, settings: Settings, registry: Registry | None) -> None:
+    """Do the scheduler's duties; when one fails, its error is raised as it is."""
+    try:
+        await scheduler_service(store, settings, alert_of(registry)).run()
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from group
 
 
 async def _until_drain(stopping: Stopping, duties: "asyncio.Task[None]") -> None:

@@ -2,10 +2,13 @@
 
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.config import Settings
+from mainspring.core.declarations import deploy
+from mainspring.core.registry import Registry
+from mainspring.core.schedules import Schedules
 from mainspring.ports.store import Store
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
-from mainspring.scheduler.planner import Alert, Planner
+from mainspring.scheduler.planner import Alert, MissedRuns, Planner
 from mainspring.scheduler.rescuer import RESCUE_SECONDS, Rescuer
 from mainspring.scheduler.service import SchedulerService
 
@@ -30,3 +33,20 @@ def scheduler_service(
             Janitor(store, loop, keep),
         ]
     )
+
+
+async def deploy_schedules(store: Store, registry: Registry | None) -> None:
+    """Create or update the schedules that an app declares; raises `ScheduleExists`."""
+    if registry is not None:
+        await deploy(Schedules(store, SystemClock(), SystemIds()), registry)
+
+
+def alert_of(registry: Registry | None) -> Alert | None:
+    """Return what tells everyone of an app who wants to know of missed runs."""
+    alerts = () if registry is None else tuple(registry.missed_run_alerts)
+
+    def tell(missed: MissedRuns) -> None:
+        for alert in alerts:
+            alert(missed)
+
+    return tell if alerts else None

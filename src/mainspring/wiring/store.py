@@ -8,8 +8,13 @@ from mainspring.adapters.system import SystemClock, SystemIds
 from mainspring.config import Settings
 from mainspring.core.session import Session
 from mainspring.domain.errors import StoreUnavailable
-from mainspring.ports.clock import IdSource
+from mainspring.ports.clock import Clock, IdSource
 from mainspring.wiring import state_file
+
+
+def system_clock() -> Clock:
+    """Return the clock of this machine."""
+    return SystemClock()
 
 
 def system_ids() -> IdSource:
@@ -63,7 +68,7 @@ def _pool_options(settings: Settings) -> PoolOptions:
         dsn=database_url(settings),
         direct_dsn=direct,
         # A way past a pooler is only named where there is one.
-        pooled=direct is not None,
+        pooled=settings.database_pooled or direct is not None,
         size=settings.database_pool_size,
     )
 

@@ -13,12 +13,14 @@ from mainspring.domain.priority import LANES, Level, lane_of
 from mainspring.ports.store import Store
 from mainspring.worker.agent import Agent
 from mainspring.worker.options import WorkerOptions
+from mainspring.worker.shell import SHELL_TYPE, shell_definition
 
 RUNNER_MODULE: Final = "mainspring.cli.runner"
 
 
 def worker_agent(store: Store, settings: Settings, registry: Registry) -> Agent:
     """Return the agent of one worker process. `settings.app` names the app its runners load."""
+    add_builtin_tasks(registry, settings)
     return Agent(
         store,
         SystemClock(),
@@ -29,6 +31,12 @@ def worker_agent(store: Store, settings: Settings, registry: Registry) -> Agent:
         runner_command=[sys.executable, "-m", RUNNER_MODULE, "--app", settings.app],
         log=structlog.get_logger("mainspring.worker"),
     )
+
+
+def add_builtin_tasks(registry: Registry, settings: Settings) -> None:
+    """Add the task types that Mainspring brings along, where the settings want them."""
+    if settings.shell_tasks and SHELL_TYPE not in registry:
+        registry.add(shell_definition())
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

@@ -192,6 +192,7 @@ class Agent:
             worker_id=self._setting.worker_id,
             hostname=socket.gethostname(),
             pid=os.getpid(),
+            task_types=self._setting.registry.names(),
             queues=options.queues,
             lanes=options.lanes,
             slots=sum(self._fleet.capacity(mode) for mode in self._claimer.modes),

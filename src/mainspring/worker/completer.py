@@ -1,8 +1,9 @@
 """Storing how attempts ended, in batches that form by themselves.
 
 One flight takes what has ended so far; what ends meanwhile waits for the next one, or for a second
-one beside it when a full batch has gathered. An ending is sent again while the store is away,
-until its lease is over: after that it would be refused.
+one beside it when a full batch has gathered. An ending is sent again for as long as the store is
+away, also when its lease is over by then: while the store was away nobody else could take the task
+either, and if someone did since, the fencing token says so.
 """
 
 import asyncio
@@ -101,7 +102,6 @@ class Completer:
                 if batch:
                     await self._clock.sleep(pause * (1 + self._chance.random()))
                     pause = min(pause * 2, PAUSE_SECONDS_MAX)
-                    batch = self._still_owned(batch)
         finally:
             for item in batch:
                 self._holdings.pop(item.held.number, None)
@@ -188,21 +188,6 @@ class Completer:
             exc_info=error,
         )
         return []
-
-    def _still_owned(self, batch: list[_Item]) -> list[_Item]:
-        now = self._clock.monotonic()
-        kept = [item for item in batch if item.held.expires_at > now]
-        given_up = len(batch) - len(kept)
-        if given_up:
-            self._stats.abandoned += given_up
-            self._log.warning(
-                "the task store was away for longer than leases last; endings are given up",
-                count=given_up,
-            )
-            for item in batch:
-                if item.held.expires_at <= now:
-                    self._holdings.pop(item.held.number, None)
-        return kept
 
 
 def _settlement(item: _Item) -> Settlement:

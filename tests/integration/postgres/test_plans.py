@@ -137,7 +137,7 @@ def claim_arguments(types: list[str], queues: list[str] | None = None) -> tuple[
     steps = [STEPS[lane] for lane in LANES]
     return (
         None, "w", BATCH, 60.0, types, queues, *ages[:4],
-        weights, steps, [0, 0, 0, 0], [], [], [], *ages[4:],
+        weights, steps, [0, 0, 0, 0], [], [], [], [], *ages[4:],
     )  # fmt: skip
 
 
@@ -177,6 +177,16 @@ async def test_claim_of_other_types_in_front_of_the_future(
     plan = await explain(full, plan_mode, "claim", *claim_arguments(["other"], ["future"]))
     assert plan.rows_read("tasks") <= 11 * 100 + 50
     assert plan.buffers < 6_000
+
+
+async def test_claim_of_other_types_behind_a_backlog(
+    full: asyncpg.Connection, plan_mode: str
+) -> None:
+    """A million tasks that this worker cannot run: a part of them is passed at a time."""
+    plan = await explain(full, plan_mode, "claim", *claim_arguments(["other"], ["default"]))
+    assert plan.scanned() == []
+    assert plan.rows_read("tasks") <= 11 * 2_000 + 50
+    assert plan.buffers < 25_000
 
 
 async def test_complete(full: asyncpg.Connection, plan_mode: str) -> None:

@@ -23,6 +23,7 @@ from mainspring.domain.values import (
     check_seconds,
     check_whole,
     clip_text,
+    is_plain_json,
     parse_instant,
     shown,
 )
@@ -142,6 +143,29 @@ def refusal(check: Callable[[], object]) -> InvalidValue | None:
     except InvalidValue as error:
         return error
     return None
+
+
+@given(json_values(any_text, anything))
+def test_what_is_beyond_doubt_would_be_accepted(value: Any) -> None:
+    if is_plain_json(value):
+        check_json(value, "payload")
+
+
+@given(json_values(good_text, good_numbers))
+def test_json_of_ordinary_depth_is_beyond_doubt(value: Any) -> None:
+    assert is_plain_json(value)
+
+
+@pytest.mark.parametrize(("trap", "field"), TRAPS, ids=shown)
+def test_no_trap_is_beyond_doubt(trap: Any, field: str) -> None:
+    del field
+    assert not is_plain_json({"x": trap})
+
+
+def test_what_is_deeper_or_larger_than_allowed_is_not_beyond_doubt() -> None:
+    assert is_plain_json([0] * (NODES_MAX - 1))
+    assert not is_plain_json([0] * NODES_MAX)
+    assert not is_plain_json(nested(DEPTH_MAX + 1))
 
 
 @given(json_values(any_text, anything))

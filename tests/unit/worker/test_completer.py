@@ -91,18 +91,19 @@ async def test_batches_form_while_others_are_on_their_way(scene: Scene) -> None:
     assert scene.holdings == {}
 
 
-async def test_an_ending_is_sent_again_until_its_lease_is_over(scene: Scene) -> None:
+async def test_an_ending_outlives_an_outage_that_is_longer_than_its_lease(scene: Scene) -> None:
     (held,) = await scene.hold(1)
     scene.store.is_away = True
     scene.completer.add(held, Completed())
-    for _ in range(10):
+    for _ in range(30):
         await scene.clock.sleeping()
         scene.clock.advance(5)
     await scene.clock.sleeping()
-    assert len(scene.holdings) == 1
-    scene.clock.advance(15)
+    assert held.expires_at < scene.clock.monotonic()
+    scene.store.is_away = False
+    scene.clock.advance(5)
     await scene.completer.finish()
-    assert scene.stats.abandoned == 1
+    assert (scene.stats.completed, scene.stats.abandoned) == (1, 0)
     assert scene.holdings == {}
 
 

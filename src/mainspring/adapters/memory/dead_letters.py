@@ -49,5 +49,6 @@ class MemoryDeadLetters:
             if (wanted is None or row.id in wanted)
             and (which.task_type is None or row.task_type == which.task_type)
             and (which.queues is None or row.queue in which.queues)
+            and (which.after is None or row.id > which.after)
         )
         return list(islice(rows, limit))

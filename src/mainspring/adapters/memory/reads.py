@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from mainspring.adapters.memory.row import Row
@@ -47,6 +47,13 @@ class MemoryReads:
         """Return every queue with its counts."""
         now = self._tables.now()
         return [self._queue_state(queue, now) for queue in sorted(self._tables.queues)]
+
+    async def unserved(self, waited_seconds: float) -> tuple[str, ...]:
+        """Return the types of old ready tasks that no registered worker has a handler for."""
+        old = self._tables.now() - timedelta(seconds=waited_seconds)
+        waiting = {row.task_type for row in self._tables.live.values() if row.is_ready(old)}
+        served = {name for worker in self._tables.workers.values() for name in worker.task_types}
+        return tuple(sorted(waiting - served))
 
     async def dead_letter_count(self) -> int:
         """Return the number of dead letters."""

@@ -8,6 +8,7 @@ On a connection that blocks, the coroutines here end without ever waiting for th
 code without one may drive them by a single ``send(None)`` in the thread that owns the connection.
 """
 
+import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
@@ -17,6 +18,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.adapters.postgres.failures import sqlstates
+from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.submit import distinct, submissions
 from mainspring.domain.errors import InvalidValue, MigrationNeeded
@@ -25,10 +27,9 @@ from mainspring.domain.task import LeaseRef, NewTask, Submission
 Rows = Sequence[Sequence[Any]]
 Run = Callable[[Any, str, tuple[Any, ...]], Awaitable[Rows]]
 
-_SUBMIT: Final = "SELECT place, id, conflict FROM mainspring.submit_json_v1({})"
-_COMPLETE: Final = (
-    "SELECT mainspring.complete_v1(CAST({} AS uuid), CAST({} AS bigint), CAST({} AS text))"
-)
+_SUBMIT: Final = QUERIES["submit_within"].sql
+_COMPLETE: Final = QUERIES["complete_within"].sql
+_PLACE: Final = re.compile(r"\$(\d)")
 _NO_SCHEMA_CODES: Final = frozenset({"3F000", "42883", "42P01"})
 
 
@@ -80,10 +81,9 @@ async def _explained(run: Run, connection: Any, statement: str, arguments: tuple
 
 
 async def _asyncpg(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
-    places = (f"${number}" for number in range(1, len(arguments) + 1))
     # asyncpg sends each argument as the type that the server expects in its place.
     converted = (UUID(arguments[0]), *arguments[1:]) if len(arguments) > 1 else arguments
-    rows: Rows = await connection.fetch(statement.format(*places), *converted)
+    rows: Rows = await connection.fetch(statement, *converted)
     return rows
 
 
@@ -91,7 +91,7 @@ async def _psycopg(connection: Any, statement: str, arguments: tuple[Any, ...]) 
     # The caller may have chosen to get rows as dictionaries; ours are read by place.
     tuple_row = sys.modules["psycopg"].rows.tuple_row
     cursor = connection.cursor(row_factory=tuple_row)
-    await _value(cursor.execute(statement.format(*["%s"] * len(arguments)), arguments))
+    await _value(cursor.execute(_PLACE.sub("%s", statement), arguments))
     rows: Rows = await _value(cursor.fetchall())
     await _value(cursor.close())
     return rows
@@ -99,18 +99,20 @@ async def _psycopg(connection: Any, statement: str, arguments: tuple[Any, ...]) 
 
 async def _sqlalchemy(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
     text = sys.modules["sqlalchemy"].text
-    names = [f"a{number}" for number in range(len(arguments))]
     # Text in every place: the statement casts, whatever the driver below makes of types.
-    sent = [argument if argument is None else str(argument) for argument in arguments]
-    sql = text(statement.format(*(f"CAST(:{name} AS text)" for name in names)))
-    result = await _value(connection.execute(sql, dict(zip(names, sent, strict=True))))
+    sql = text(_PLACE.sub(r"CAST(:a\1 AS text)", statement))
+    values = {
+        f"a{number}": argument if argument is None else str(argument)
+        for number, argument in enumerate(arguments, start=1)
+    }
+    result = await _value(connection.execute(sql, values))
     rows: Rows = result.fetchall()
     return rows
 
 
 async def _django(connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:
     with connection.cursor() as cursor:
-        cursor.execute(statement.format(*["%s"] * len(arguments)), arguments)
+        cursor.execute(_PLACE.sub("%s", statement), arguments)
         rows: Rows = cursor.fetchall()
     return rows
 

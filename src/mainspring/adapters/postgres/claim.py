@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from uuid import UUID
 
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
@@ -30,9 +31,11 @@ _MARGIN: Final = timedelta(milliseconds=200)
 """How much later than its own time a task may become visible without waiting for a re-read."""
 
 _REREAD_SECONDS: Final = 0.1
+_REREAD_SECONDS_MAX: Final = 60.0
 _REREAD_SHARE: Final = 20
-"""Ranges are read from their beginning at most this fraction of the time."""
+"""Between these bounds ranges are read from their beginning this fraction of the time."""
 
+_NO_ID: Final = UUID(int=0)
 _READERS: Final = 64
 """Sets of task types whose places are remembered; a store serves few."""
 
@@ -51,30 +54,42 @@ class Ages(NamedTuple):
     wake_ages: list[float]
 
 
+class Place(NamedTuple):
+    """Where to read a range from."""
+
+    time: datetime
+    id: UUID
+
+
 class Starts:
     """Where the waiting ranges begin, as far as one reader of them knows.
 
     Entries of claimed tasks stay in the index until a vacuum, for as long as any old snapshot is
-    open. Reading on from where the last claim found the first task skips them. What is inserted
-    before that place becomes visible late, or was put back: for it the ranges are read from their
-    beginning now and then.
+    open, and tasks of types that this reader does not know may wait for long. Reading on from where
+    the last claim found the first task skips both. What is inserted before that place became
+    visible late, or was put back: for it the ranges are read from their beginning now and then.
     """
 
     def __init__(self) -> None:
-        self._places: dict[tuple[str, int], datetime] = {}
+        self._places: dict[tuple[str, int], Place] = {}
+        self._reading_since: float | None = None
         self._reread_at = 0.0
 
     def forget(self) -> None:
         """Read from the beginning next: something was put back."""
         self._reread_at = 0.0
+        self._reading_since = None
 
-    def known(self, instant: float) -> dict[tuple[str, int], datetime]:
-        """Return the places to start from; none when it is time to read everything."""
-        return {} if instant >= self._reread_at else self._places
+    def known(self, instant: float) -> dict[tuple[str, int], Place]:
+        """Return the places to start from; none when it is time to read from the beginning."""
+        if self._reading_since is None and instant >= self._reread_at:
+            self._reading_since = instant
+            self._places = {}
+        return self._places
 
-    def learn(self, tail: Record) -> None:
+    def learn(self, tail: Record, instant: float) -> None:
         """Remember where a claim found the first task of each range that it looked at."""
-        floor = tail["now"] - _MARGIN
+        floor = Place(tail["now"] - _MARGIN, _NO_ID)
         for queue in tail["queues"] or ():
             for priority in range(HIGHEST, LOWEST + 1):
                 self._places[queue, priority] = floor
@@ -82,14 +97,16 @@ class Starts:
             tail["head_queues"] or (),
             tail["head_priorities"] or (),
             tail["head_times"] or (),
+            tail["head_ids"] or (),
             strict=True,
         )
-        for queue, priority, head in heads:
-            self._places[queue, priority] = min(head, floor)
-
-    def was_reread(self, begun: float, ended: float) -> None:
-        """Set the time of the next reading from the beginning by what this one cost."""
-        self._reread_at = ended + max(_REREAD_SECONDS, _REREAD_SHARE * (ended - begun))
+        for queue, priority, time, task_id in heads:
+            self._places[queue, priority] = min(Place(time, task_id), floor)
+        if self._reading_since is not None and not tail["unread"]:
+            spent = instant - self._reading_since
+            wait = min(max(_REREAD_SECONDS, _REREAD_SHARE * spent), _REREAD_SECONDS_MAX)
+            self._reread_at = instant + wait
+            self._reading_since = None
 
 
 class Claiming(StorePart):
@@ -108,9 +125,11 @@ class Claiming(StorePart):
             rows, tail = await self._round(request, request.limit - len(leases), served)
             leases += rows
             next_due = tail["next_due"]
-            # A lane that was thought busy had less than its share, so others were held back.
-            if not tail["held_back"] or len(leases) == request.limit:
+            # A lane that was thought busy had less than its share, so others were held back; or
+            # tasks that this worker cannot run stand before those that it can.
+            if len(leases) == request.limit or not (tail["held_back"] or tail["unread"]):
                 break
+            next_due = 0.0
             for lease in rows:
                 served[LANES.index(lease.lane)] += 1
         await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
@@ -121,8 +140,8 @@ class Claiming(StorePart):
     ) -> tuple[list[Lease], Record]:
         ages = ages_of(request.lanes, self._limit_seconds)
         starts = self._starts_of(request.task_types)
-        begun = asyncio.get_running_loop().time()
-        places = starts.known(begun)
+        loop = asyncio.get_running_loop()
+        places = starts.known(loop.time())
         rows = await self._main.fetch(
             _CLAIM,
             self._now(),
@@ -137,13 +156,12 @@ class Claiming(StorePart):
             served,
             [queue for queue, _ in places],
             [priority for _, priority in places],
-            [*places.values()],
+            [place.time for place in places.values()],
+            [place.id for place in places.values()],
             *ages[4:],
         )
         tail = rows.pop()
-        if not places:
-            starts.was_reread(begun, asyncio.get_running_loop().time())
-        starts.learn(tail)
+        starts.learn(tail, loop.time())
         return [lease_of(row) for row in rows], tail
 
     def read_from_the_beginning(self) -> None:

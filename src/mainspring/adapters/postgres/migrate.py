@@ -16,21 +16,17 @@ import asyncpg
 
 from mainspring.adapters.postgres.failures import DRIVER_ERRORS, translated
 from mainspring.adapters.postgres.pool import connect
+from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.domain.errors import MigrationDrift, MigrationNeeded, UnsupportedServer
 
 SERVER_MIN: Final = 15
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
 _NO_TRANSACTION: Final = "-- no-transaction"
 _LOCK: Final = 0x6D61696E  # "main": the number by which migrating processes know each other.
-_RECORDS: Final = """
-CREATE SCHEMA IF NOT EXISTS mainspring;
-CREATE TABLE IF NOT EXISTS mainspring.schema_migrations (
-    number integer PRIMARY KEY,
-    name text NOT NULL,
-    digest text NOT NULL,
-    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
-);
-"""
+_CREATE_RECORDS: Final = QUERIES["create_migration_records"].sql
+_HAS_RECORDS: Final = QUERIES["has_migration_records"].sql
+_APPLIED: Final = QUERIES["applied_migrations"].sql
+_RECORD: Final = QUERIES["record_migration"].sql
 
 
 class Migration(NamedTuple):
@@ -130,11 +126,9 @@ async def _connected(dsn: str, *, session: bool = True) -> asyncpg.Connection:
 
 async def _applied(connection: asyncpg.Connection, known: Sequence[Migration]) -> set[int]:
     """Return the numbers of what was applied, once it is certain that it is the same as ours."""
-    if await connection.fetchval("SELECT to_regclass('mainspring.schema_migrations')") is None:
+    if not await connection.fetchval(_HAS_RECORDS):
         return set()
-    rows = await connection.fetch(
-        "SELECT number, name, digest FROM mainspring.schema_migrations ORDER BY number"
-    )
+    rows = await connection.fetch(_APPLIED)
     ours = {migration.number: migration for migration in known}
     for row in rows:
         migration = ours.get(row["number"])
@@ -159,7 +153,7 @@ async def _apply(
         return await _apply_by_statement(connection, migration, known)
     async with connection.transaction():
         await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        await connection.execute(_RECORDS)
+        await connection.execute(_CREATE_RECORDS)
         if migration.number in await _applied(connection, known):
             return False
         await connection.execute(migration.sql)
@@ -176,7 +170,7 @@ async def _apply_by_statement(
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
         await connection.execute("SELECT pg_sleep(0.05)")
     try:
-        await connection.execute(_RECORDS)
+        await connection.execute(_CREATE_RECORDS)
         if migration.number in await _applied(connection, known):
             return False
         for statement in _statements(migration.sql):
@@ -188,12 +182,7 @@ async def _apply_by_statement(
 
 
 async def _record(connection: asyncpg.Connection, migration: Migration) -> None:
-    await connection.execute(
-        "INSERT INTO mainspring.schema_migrations (number, name, digest) VALUES ($1, $2, $3)",
-        migration.number,
-        migration.name,
-        migration.digest,
-    )
+    await connection.execute(_RECORD, migration.number, migration.name, migration.digest)
 
 
 def _statements(sql: str) -> list[str]:

@@ -25,7 +25,6 @@ CONNECT_SECONDS: Final = 3.0
 STATEMENT_SECONDS: Final = 4.0
 DEADLINE_SECONDS: Final = 4.5
 _REPEATS: Final = 5
-_PAUSE_SECONDS: Final = 0.01
 _IDLE_SECONDS: Final = 60.0
 
 SESSION: Final = {
@@ -133,7 +132,7 @@ class Pool:
             except asyncpg.PostgresError as error:
                 if repeat == _REPEATS or RETRIED_CODES.isdisjoint(sqlstates(error)):
                     raise
-                await asyncio.sleep(_PAUSE_SECONDS * repeat)
+                # At once: the server has already let the other side of a deadlock go on.
         raise AssertionError
 
     async def _fetch(

@@ -27,6 +27,7 @@ _FINISHED: Final = QUERIES["page_finished"]
 _RUNNING: Final = QUERIES["page_running"]
 _COUNT: Final = QUERIES["dead_letter_count"]
 _QUEUES: Final = QUERIES["queues"]
+_UNSERVED: Final = QUERIES["unserved"]
 
 _LOWEST: Final = UUID(int=0)
 _HIGHEST: Final = UUID(int=(1 << 128) - 1)
@@ -39,6 +40,9 @@ _SCAN_STEPS: Final = 10
 _CLOCKS_APART: Final = timedelta(days=1)
 """The time in an id is that of the client that made it, and `created_at` that of the server; a
 filter by time trusts that they are no further apart than this."""
+
+_HEAD_ROWS: Final = 100
+"""The oldest ready tasks of a queue and priority that are looked at for types nobody serves."""
 
 _CHECK_BYTES: Final = 4
 _CURSOR_LENGTH: Final = 28
@@ -89,6 +93,11 @@ class Reading(StorePart):
         """Return every queue with its counts."""
         rows = await self._main.fetch(_QUEUES, self._now(), COUNT_MAX)
         return [QueueState(**dict(row)) for row in rows]
+
+    async def unserved(self, waited_seconds: float) -> tuple[str, ...]:
+        """Return the types of old ready tasks that no registered worker has a handler for."""
+        rows = await self._main.fetch(_UNSERVED, self._now(), waited_seconds, _HEAD_ROWS)
+        return tuple(row["task_type"] for row in rows)
 
     async def dead_letter_count(self) -> int:
         """Return the number of dead letters."""

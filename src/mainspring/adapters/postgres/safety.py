@@ -12,12 +12,10 @@ import msgspec
 from mainspring.adapters.postgres.failures import DRIVER_ERRORS, translated
 from mainspring.adapters.postgres.migrate import SERVER_MIN
 from mainspring.adapters.postgres.pool import connect
+from mainspring.adapters.postgres.queries import QUERIES
 
-_SETTINGS: Final = """
-    SELECT name, setting FROM pg_settings
-    WHERE name IN ('fsync', 'synchronous_commit', 'full_page_writes', 'server_version_num')
-"""
-_STATE: Final = "SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only')"
+_SETTINGS: Final = QUERIES["safety_settings"].sql
+_READ_ONLY: Final = QUERIES["is_read_only"].sql
 _VERSION_DIVISOR: Final = 10_000
 
 
@@ -47,14 +45,13 @@ async def inspect(dsn: str, *, session: bool = True) -> list[Finding]:
     try:
         async with connection.transaction():
             rows = await connection.fetch(_SETTINGS)
-            state = await connection.fetchrow(_STATE)
+            read_only = await connection.fetchval(_READ_ONLY)
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=False) from error
     finally:
         await connection.close()
     settings = {row["name"]: row["setting"] for row in rows}
-    read_only = state is not None and (state[0] or state[1] == "on")
-    return [*findings(settings, read_only=read_only)]
+    return findings(settings, read_only=read_only)
 
 
 def findings(settings: dict[str, str], *, read_only: bool) -> list[Finding]:

@@ -28,6 +28,7 @@ class HintSender:
         self._connections = connections
         self._wanted: set[Hint] = set()
         self._sending: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     def ready(self) -> None:
         """Say that tasks are due."""
@@ -43,11 +44,14 @@ class HintSender:
 
     async def close(self) -> None:
         """Send no more."""
+        self._closing.set()
         if self._sending is not None:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
     def _want(self, hint: Hint) -> None:
+        if self._closing.is_set():
+            return
         self._wanted.add(hint)
         if self._sending is None or self._sending.done():
             self._sending = asyncio.get_running_loop().create_task(self._send())
@@ -59,7 +63,7 @@ class HintSender:
                 # A hint that is lost costs its reader one interval of looking for itself.
                 with suppress(MainspringError):
                     await self._connections.main.fetch(_ANNOUNCE, CHANNEL, hint.value)
-            await asyncio.sleep(_APART_SECONDS)
+            await _pause(self._closing, _APART_SECONDS)
 
 
 class PostgresWakeups:
@@ -74,6 +78,7 @@ class PostgresWakeups:
         self._hints: set[Hint] = set()
         self._given = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
+        self._closing = asyncio.Event()
 
     async def wait(self, timeout_seconds: float) -> frozenset[Hint]:
         """Return the hints since the last call, or wait for one; empty at the time-out."""
@@ -90,6 +95,7 @@ class PostgresWakeups:
 
     async def close(self) -> None:
         """Stop listening."""
+        self._closing.set()
         keeper, self._keeper, self._dsn = self._keeper, None, None
         if keeper is not None:
             keeper.cancel()
@@ -106,7 +112,7 @@ class PostgresWakeups:
             self._give(Hint.READY)
             self._give(Hint.CANCEL)
             self._give(Hint.SCHEDULE)
-            await asyncio.sleep(pause)
+            await _pause(self._closing, pause)
             pause = min(pause * 2, longest)
 
     async def _listen(self, dsn: str) -> None:
@@ -133,3 +139,10 @@ class PostgresWakeups:
     def _give(self, hint: Hint) -> None:
         self._hints.add(hint)
         self._given.set()
+
+
+async def _pause(closing: asyncio.Event, seconds: float) -> None:
+    """Wait so long, or until nobody needs what would follow any more."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await closing.wait()

@@ -1,10 +1,12 @@
 """The handlers that the demo and the bench run; also a small example of how handlers look."""
 
-import asyncio
-import time
+from typing import Final
 
 from mainspring.app import Mainspring
 from mainspring.core.context import TaskContext
+from mainspring.wiring.store import system_clock
+
+CLOCK: Final = system_clock()
 
 app = Mainspring()
 
@@ -16,9 +18,9 @@ async def greet(name: str) -> str:
 
 
 @app.task("demo.stamp")
-async def stamp() -> int:
+async def stamp() -> float:
     """Return when it started, by a clock that all processes of the machine share."""
-    return time.monotonic_ns()
+    return CLOCK.monotonic()
 
 
 @app.task("demo.flaky", max_retries=5)
@@ -38,14 +40,14 @@ async def double(amount: str) -> int:
 @app.task("demo.nap")
 async def nap(seconds: float) -> None:
     """Sleep."""
-    await asyncio.sleep(seconds)
+    await CLOCK.sleep(seconds)
 
 
 @app.task("demo.nap_once")
 async def nap_once(ctx: TaskContext, seconds: float) -> str:
     """Sleep in the first attempt, and end at once in a later one."""
     if ctx.attempt == 1:
-        await asyncio.sleep(seconds)
+        await CLOCK.sleep(seconds)
     return f"done by attempt {ctx.attempt}"
 
 
@@ -57,4 +59,4 @@ async def noop() -> None:
 @app.task("bench.tick")
 async def tick() -> float:
     """Return the time at which it started."""
-    return time.time()
+    return CLOCK.now().timestamp()

@@ -5,13 +5,14 @@ import math
 import statistics
 import time
 from collections.abc import Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Final
 from uuid import UUID
 
-from mainspring.app import Mainspring, TaskCall
-from mainspring.cli.trial.handlers import noop, tick
+from mainspring.app import Mainspring
+from mainspring.app_tasks import TaskCall
+from mainspring.cli.trial.handlers import CLOCK, noop, tick
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.priority import WEIGHTS, Level
 from mainspring.domain.status import TaskStatus
@@ -94,7 +95,7 @@ async def lateness_ms(
 
     `clock_offset` is how far this machine's clock is ahead of the database's, in seconds.
     """
-    start = datetime.now(UTC) + timedelta(seconds=_LEAD_SECONDS - clock_offset)
+    start = CLOCK.now() + timedelta(seconds=_LEAD_SECONDS - clock_offset)
     count = int(TICKS_PER_S * seconds)
     built = [
         tick.options(
@@ -103,7 +104,7 @@ async def lateness_ms(
         for number in range(count)
     ]
     handles = await app.submit_many(built)
-    await asyncio.sleep(_LEAD_SECONDS + seconds)
+    await CLOCK.sleep(_LEAD_SECONDS + seconds)
     ids = [handle.id for handle in handles]
     await _all_completed(app, ids)
     wanted = set(ids)
@@ -142,7 +143,7 @@ async def empty(app: Mainspring, queue: str) -> None:
 async def idle_cpu_percent(pid: int, seconds: float = 5.0) -> float | None:
     """Return the share of one core that an idle process and its children use; None if unknown."""
     before = _cpu_seconds(pid)
-    await asyncio.sleep(seconds)
+    await CLOCK.sleep(seconds)
     after = _cpu_seconds(pid)
     if before is None or after is None:
         return None
@@ -177,7 +178,7 @@ async def _all_completed(app: Mainspring, ids: Sequence[UUID]) -> None:
                 found |= await session.store.statuses(left[at : at + 1000])
             left = [one for one in left if found.get(one) is not TaskStatus.COMPLETED]
             if left:
-                await asyncio.sleep(0.01)
+                await CLOCK.sleep(0.01)
 
 
 def _percentile(ordered: Sequence[float], share: float) -> float:

@@ -1,15 +1,15 @@
 """The scenario of the demo: each check does something real and says what it saw."""
 
 import asyncio
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
 import msgspec
 
-from mainspring.app import Mainspring, TaskHandle, TaskState
-from mainspring.cli.trial.handlers import double, flaky, greet, nap, nap_once, stamp
+from mainspring.app import Mainspring
+from mainspring.app_tasks import TaskHandle, TaskState
+from mainspring.cli.trial.handlers import CLOCK, double, flaky, greet, nap, nap_once, stamp
 from mainspring.cli.trial.stack import Program, start_program
 from mainspring.config import Settings
 from mainspring.domain.errors import MainspringError
@@ -72,7 +72,7 @@ class Scenario:
                 state = await task.refresh()
                 if state.status is status:
                     return state
-                await asyncio.sleep(_POLL_SECONDS)
+                await CLOCK.sleep(_POLL_SECONDS)
 
 
 async def _guarded(name: str, check: Check, scenario: Scenario) -> Result:
@@ -184,10 +184,10 @@ async def cancelled_while_running(scenario: Scenario) -> Result:
     """The handler of a running task is told."""
     task = await nap.submit(seconds=60)
     await scenario.until(task, TaskStatus.RUNNING)
-    asked = time.monotonic()
+    asked = CLOCK.monotonic()
     answer = await task.cancel("demo")
     state = await task.wait(PATIENCE_SECONDS)
-    took = time.monotonic() - asked
+    took = CLOCK.monotonic() - asked
     return Result(
         "cancelled while running",
         f"cancelling, then cancelled within {CANCEL_SECONDS_MAX:g} s",

@@ -130,6 +130,7 @@ CREATE TABLE mainspring.workers (
     worker_id text COLLATE "C" PRIMARY KEY,
     hostname text NOT NULL,
     pid integer NOT NULL,
+    task_types text[] COLLATE "C" NOT NULL,
     queues text[],
     lanes text[],
     slots integer NOT NULL,

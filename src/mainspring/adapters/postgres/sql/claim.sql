@@ -1,35 +1,49 @@
 -- name: claim
 -- One statement looks at the head of each waiting range, gives every lane its quota, locks that
 -- much, puts it in the order of turns and leases the first of it. A range is a priority of a queue
--- cut at the ages that change its lane, so aging is never written. The last row of the answer has
--- no id: it says what was looked at, where the ranges begin, whether a quota held something back, and how long until
--- the next task is due.
+-- cut at the ages that change its lane, so aging is never written. Where several ranges make up a
+-- lane, the best of the lane are counted by range first, without locks, so that hardly more is
+-- locked than is leased.
+-- The last row of the answer has no id: it says whether a quota held something back, whether a
+-- range was not read to its end, how long until the next task is due, what was looked at and where
+-- its ranges begin.
 -- $1 now or NULL, $2 worker, $3 limit, $4 lease seconds, $5 task types, $6 queues or NULL,
 -- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
--- served by lane, $14-$16 queue, priority and start of the ranges that need not be read from
--- their beginning, $17 and $18 priorities and ages at which a task becomes takeable.
+-- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be
+-- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable.
 -- transition: claim
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), starts AS MATERIALIZED (
     SELECT q.name AS queue, p.priority::smallint AS priority,
-        coalesce(c.start_at, '-infinity'::timestamptz) AS start_at
+        coalesce(c.start_at, '-infinity'::timestamptz) AS start_at,
+        coalesce(c.start_id, '00000000-0000-0000-0000-000000000000'::uuid) AS start_id
     FROM mainspring.queues q
     CROSS JOIN generate_series(0, 10) AS p (priority)
-    LEFT JOIN unnest($14::text[], $15::smallint[], $16::timestamptz[])
-        AS c (queue, priority, start_at) ON c.queue = q.name AND c.priority = p.priority
+    LEFT JOIN unnest($14::text[], $15::smallint[], $16::timestamptz[], $17::uuid[])
+        AS c (queue, priority, start_at, start_id) ON c.queue = q.name AND c.priority = p.priority
     WHERE NOT q.paused AND ($6::text[] IS NULL OR q.name = ANY ($6::text[]))
 ), heads AS MATERIALIZED (
-    SELECT s.queue, s.priority, head.scheduled_at
+    SELECT s.queue, s.priority, head.scheduled_at, head.id, head.known
     FROM clock
     CROSS JOIN starts s
     CROSS JOIN LATERAL (
-        SELECT t.scheduled_at FROM mainspring.tasks t
-        WHERE t.queue = s.queue AND t.priority = s.priority
-            AND t.status IN ('pending', 'retrying')
-            AND t.scheduled_at >= s.start_at AND t.scheduled_at <= clock.now
-            AND t.task_type = ANY ($5::text[])
-        ORDER BY t.scheduled_at, t.id LIMIT 1
+        -- The first task of a known type, or else how far so many of other types reach: the next
+        -- claim reads on from there.
+        SELECT n.scheduled_at, n.id, n.known FROM (
+            SELECT t.scheduled_at, t.id, t.task_type = ANY ($5::text[]) AS known,
+                row_number() OVER (ORDER BY t.scheduled_at, t.id) AS place
+            FROM mainspring.tasks t
+            WHERE t.queue = s.queue AND t.priority = s.priority
+                AND t.status IN ('pending', 'retrying')
+                AND (t.scheduled_at, t.id) >= (s.start_at, s.start_id)
+                AND t.scheduled_at <= clock.now
+            ORDER BY t.scheduled_at, t.id
+            LIMIT 2000
+        ) n
+        WHERE n.known OR n.place = 2000
+        ORDER BY n.scheduled_at
+        LIMIT 1
     ) head
 ), ranges AS MATERIALIZED (
     SELECT h.queue, h.priority, a.lane, h.scheduled_at AS head,
@@ -39,25 +53,49 @@ WITH clock AS MATERIALIZED (
     CROSS JOIN heads h
     JOIN unnest($7::smallint[], $8::smallint[], $9::float8[], $10::float8[])
         AS a (priority, lane, youngest, oldest) ON a.priority = h.priority
-    WHERE h.scheduled_at <= clock.now - make_interval(secs => a.youngest)
+    WHERE h.known AND h.scheduled_at <= clock.now - make_interval(secs => a.youngest)
 ), lanes AS MATERIALIZED (
-    SELECT l.lane, l.step, l.served,
+    SELECT l.lane, l.step, l.served, r.count AS ranges,
         least($3::integer, 2 + ceil($3::float8 * l.weight / sum(l.weight) OVER ()))::integer AS quota
     FROM unnest($11::integer[], $12::bigint[], $13::bigint[])
         WITH ORDINALITY AS l (weight, step, served, lane)
-    WHERE l.lane IN (SELECT r.lane FROM ranges r)
+    JOIN (SELECT lane, count(*) FROM ranges GROUP BY lane) r ON r.lane = l.lane
+), places AS MATERIALIZED (
+    SELECT best.queue, best.priority, best.lane, count(*) AS count
+    FROM (
+        SELECT r.queue, r.priority, r.lane, l.quota,
+            row_number() OVER (PARTITION BY r.lane ORDER BY c.rank, c.id) AS place
+        FROM ranges r
+        JOIN lanes l ON l.lane = r.lane AND l.ranges > 1
+        CROSS JOIN LATERAL (
+            SELECT t.id, t.scheduled_at + make_interval(mins => 10 * r.priority) AS rank
+            FROM mainspring.tasks t
+            WHERE t.queue = r.queue AND t.priority = r.priority
+                AND t.status IN ('pending', 'retrying')
+                AND t.scheduled_at >= r.head AND t.scheduled_at > r.low
+                AND t.scheduled_at <= r.high AND t.task_type = ANY ($5::text[])
+            ORDER BY t.scheduled_at, t.id LIMIT l.quota
+        ) c
+    ) best
+    WHERE best.place <= best.quota
+    GROUP BY best.queue, best.priority, best.lane
 ), candidates AS MATERIALIZED (
-    SELECT r.queue, r.priority, r.lane, l.step, l.served, l.quota, c.id,
+    SELECT r.queue, r.priority, r.lane, l.step, l.served, wanted.count AS wanted, c.id,
         c.scheduled_at + make_interval(mins => 10 * r.priority) AS rank
     FROM ranges r
     JOIN lanes l ON l.lane = r.lane
+    LEFT JOIN places p ON p.lane = r.lane AND p.queue = r.queue AND p.priority = r.priority
+    CROSS JOIN LATERAL (
+        SELECT CASE WHEN l.ranges = 1 THEN l.quota ELSE least(l.quota, 2 + coalesce(p.count, 0)) END
+            AS count
+    ) wanted
     CROSS JOIN LATERAL (
         SELECT t.id, t.scheduled_at FROM mainspring.tasks t
         WHERE t.queue = r.queue AND t.priority = r.priority
             AND t.status IN ('pending', 'retrying')
             AND t.scheduled_at >= r.head AND t.scheduled_at > r.low AND t.scheduled_at <= r.high
             AND t.task_type = ANY ($5::text[])
-        ORDER BY t.scheduled_at, t.id LIMIT l.quota
+        ORDER BY t.scheduled_at, t.id LIMIT wanted.count
         FOR UPDATE SKIP LOCKED
     ) c
 ), chosen AS MATERIALIZED (
@@ -78,28 +116,29 @@ WITH clock AS MATERIALIZED (
         started_at = clock.now,
         lease_expires_at = clock.now + make_interval(secs => $4)
     FROM chosen c, clock
-    WHERE t.id = c.id AND t.status IN ('pending', 'retrying')
+    WHERE t.id = c.id AND t.status <> 'running'
     RETURNING t.id, c.lane, t.fencing_token, t.task_type, t.payload, t.queue, t.priority,
         t.scheduled_at, t.created_at, t.started_at, t.attempt_count, t.max_retries,
         t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count,
         t.schedule, t.nominal_at, t.previous_nominal_at
 )
 SELECT claimed.*, NULL::boolean AS held_back, NULL::float8 AS next_due,
-    NULL::timestamptz AS now, NULL::text[] AS queues, NULL::text[] AS head_queues,
-    NULL::smallint[] AS head_priorities, NULL::timestamptz[] AS head_times
+    NULL::timestamptz AS now, NULL::text[] AS queues, NULL::boolean AS unread,
+    NULL::text[] AS head_queues, NULL::smallint[] AS head_priorities,
+    NULL::timestamptz[] AS head_times, NULL::uuid[] AS head_ids
 FROM claimed
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
     NULL, NULL, NULL,
     EXISTS (
-        SELECT FROM candidates c GROUP BY c.queue, c.priority, c.lane, c.quota
-        HAVING count(*) >= c.quota),
+        SELECT FROM candidates c GROUP BY c.queue, c.priority, c.lane, c.wanted
+        HAVING count(*) >= c.wanted),
     CASE WHEN (SELECT count(*) FROM chosen) < $3 THEN (
         SELECT extract(epoch FROM min(coming.scheduled_at + w.wait) - clock.now)::float8
         FROM starts s
         JOIN (
             SELECT u.priority, make_interval(secs => u.wait) AS wait
-            FROM unnest($17::smallint[], $18::float8[]) AS u (priority, wait)
+            FROM unnest($18::smallint[], $19::float8[]) AS u (priority, wait)
         ) w ON w.priority = s.priority
         CROSS JOIN LATERAL (
             -- Of the next hundred the first that could be taken; else the last, as a bound.
@@ -114,13 +153,15 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
                 LIMIT 100
             ) n
             WHERE n.task_type = ANY ($5::text[]) OR n.place = 100
-            ORDER BY n.place
+            ORDER BY n.scheduled_at
             LIMIT 1
         ) coming
     ) END,
     clock.now,
     (SELECT array_agg(s.queue) FROM starts s WHERE s.priority = 0),
-    (SELECT array_agg(h.queue ORDER BY h.queue, h.priority) FROM heads h),
-    (SELECT array_agg(h.priority ORDER BY h.queue, h.priority) FROM heads h),
-    (SELECT array_agg(h.scheduled_at ORDER BY h.queue, h.priority) FROM heads h)
+    EXISTS (SELECT FROM heads h WHERE NOT h.known),
+    (SELECT array_agg(h.queue) FROM heads h),
+    (SELECT array_agg(h.priority) FROM heads h),
+    (SELECT array_agg(h.scheduled_at) FROM heads h),
+    (SELECT array_agg(h.id) FROM heads h)
 FROM clock;

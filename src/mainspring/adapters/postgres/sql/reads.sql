@@ -134,6 +134,26 @@ LIMIT $4;
 SELECT count(*)::integer AS count
 FROM (SELECT FROM mainspring.dead_letters d LIMIT $1) counted;
 
+-- name: unserved
+-- Tasks that nobody takes stay at the head of their range, so the first of each are enough.
+-- $1 now or NULL, $2 seconds of waiting, $3 how many of each range.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
+SELECT DISTINCT head.task_type
+FROM clock
+CROSS JOIN mainspring.queues q
+CROSS JOIN generate_series(0, 10) AS p (priority)
+CROSS JOIN LATERAL (
+    SELECT t.task_type FROM mainspring.tasks t
+    WHERE t.queue = q.name AND t.priority = p.priority
+        AND t.status IN ('pending', 'retrying')
+        AND t.scheduled_at <= clock.now - make_interval(secs => $2)
+    ORDER BY t.scheduled_at, t.id LIMIT $3
+) head
+WHERE NOT EXISTS (SELECT FROM mainspring.workers w WHERE head.task_type = ANY (w.task_types))
+ORDER BY head.task_type;
+
 -- name: queues
 -- Each count stops at its bound, and reads the index alone.
 -- $1 now or NULL, $2 bound.

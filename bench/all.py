@@ -1,0 +1,104 @@
+"""Every figure in one session, the most important first, within a budget of minutes.
+
+    python -m bench.all --budget-minutes 45
+
+Each part writes its JSON below `bench/.runs/all` (or --out) as it finishes, and a run that is
+started again goes on where it stopped. What does not fit into the budget is left out and named.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from bench import against, growth, sustained
+from bench.harness.board import remove_boards
+from bench.harness.contestants import CONTESTANTS, chosen
+from bench.harness.places import RUNS
+from bench.harness.results import Results
+from bench.harness.servers import running_servers
+
+_RIVAL: Final = "pgqueuer"
+_OTHERS: Final = ",".join(
+    contestant.name for contestant in CONTESTANTS if contestant.name not in {"mainspring", _RIVAL}
+)
+_SUSTAINED_LEAST: Final = 4.0
+_SUSTAINED_REST: Final = 3.5
+_SUSTAINED_MOST: Final = 15.0
+
+
+class Session:
+    """A budget, and what is done within it."""
+
+    def __init__(self, results: Results, minutes: float) -> None:
+        self.results = results
+        self._end = time.monotonic() + minutes * 60
+
+    def left(self) -> float:
+        """Return the minutes that are left."""
+        return (self._end - time.monotonic()) / 60
+
+    def part(self, name: str, least_minutes: float, work: Callable[[], None]) -> None:
+        """Do a part if there is time for it; a part that fails does not end the session."""
+        if self.left() < least_minutes:
+            print(f"== {name}: left out, {self.left():.0f} minutes remain", flush=True)
+            return
+        begun = time.monotonic()
+        print(f"== {name} ({self.left():.0f} minutes remain)", flush=True)
+        try:
+            work()
+        except (RuntimeError, OSError, TimeoutError) as error:
+            print(f"== {name} failed: {type(error).__name__}: {error}", flush=True)
+        print(f"== {name} took {(time.monotonic() - begun) / 60:.1f} minutes", flush=True)
+
+
+def headline(results: Results, rounds: int) -> None:
+    """Ours and the fastest peer, in turn."""
+    contestants = chosen(_RIVAL)
+    with running_servers("headline") as servers:
+        against.note_facts(contestants, results, servers)
+        against.measure("headline", contestants, results, servers, rounds=rounds)
+        against.measure_future(contestants, results, servers)
+
+
+def others(results: Results, rounds: int) -> None:
+    """All other peers, with ours in every round."""
+    contestants = chosen(_OTHERS)
+    with running_servers("others") as servers:
+        against.note_facts(contestants, results, servers)
+        against.measure("others", contestants, results, servers, rounds=rounds)
+
+
+def futures(results: Results) -> None:
+    """Worker memory beside future tasks, of the other peers."""
+    contestants = [one for one in chosen(_OTHERS) if one.name != "mainspring"]
+    with running_servers("futures") as servers:
+        against.measure_future(contestants, results, servers)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--budget-minutes", type=float, default=45.0)
+    parser.add_argument("--rounds", type=int, default=against.ROUNDS)
+    parser.add_argument("--out", type=Path, default=RUNS / "all")
+    options = parser.parse_args()
+    results = Results(options.out)
+    remove_boards()
+    session = Session(results, options.budget_minutes)
+    rounds = options.rounds
+    everybody = chosen(against.EVERYBODY)
+    session.part("ours and the fastest peer", 3, lambda: headline(results, rounds))
+    session.part("growth", 5, lambda: growth.run(results))
+    session.part("kills", 2, lambda: against.measure_kills(everybody, results))
+    reserve = _SUSTAINED_LEAST + _SUSTAINED_REST
+    session.part("the other peers", reserve + 5, lambda: others(results, rounds))
+    session.part("future tasks of the others", reserve + 4, lambda: futures(results))
+    minutes = min(_SUSTAINED_MOST, max(_SUSTAINED_LEAST, session.left() - _SUSTAINED_REST))
+    session.part("sustained", reserve - 1, lambda: sustained.run(results, round(minutes, 1)))
+    for part in (against, growth, sustained):
+        print(part.report(results))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The bench harness: private servers, contestants in their own environments, jobs and reports."""

@@ -1,0 +1,159 @@
+"""The tasks of an app as users hold them: types to submit, and handles of what was submitted."""
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
+from uuid import UUID
+
+import msgspec
+
+from mainspring.core.options import NO_OPTIONS, OptionKeywords, TaskOptions, checked_options
+from mainspring.core.registry import TaskDefinition
+from mainspring.core.submission import build_task, complete_options
+from mainspring.domain.task import CancelState, NewTask, Submission, Task
+from mainspring.ports.clock import IdSource
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class App(Protocol):
+    """What handles and types need of the app they belong to."""
+
+    ids: IdSource
+
+    async def submit(self, task: NewTask, /, *, connection: Any = None) -> "TaskHandle":
+        """Store a built task."""
+        ...
+
+    async def get(self, task_id: UUID) -> "TaskState":
+        """Return a task."""
+        ...
+
+    async def wait(self, task_id: UUID, timeout: float | None = None) -> "TaskState":
+        """Return a task once it has ended."""
+        ...
+
+    async def cancel(self, task_id: UUID, reason: str | None = None) -> CancelState:
+        """Cancel a task."""
+        ...
+
+    async def reschedule(self, task_id: UUID, at: datetime | None) -> None:
+        """Move a waiting task in time."""
+        ...
+
+
+class TaskState(Task, frozen=True, kw_only=True):
+    """A task as it was when it was read; `payload`, `result` and `progress` are plain values."""
+
+    payload: Any
+    result: Any = None
+    progress: Any = None
+
+
+def state_of(task: Task) -> TaskState:
+    """Return a task with its JSON parts as plain values."""
+    fields = msgspec.structs.asdict(task)
+    for name in ("payload", "result", "progress"):
+        fields[name] = None if fields[name] is None else msgspec.json.decode(fields[name])
+    return TaskState(**fields)
+
+
+class TaskHandle:
+    """A submitted task."""
+
+    def __init__(self, app: "App", submission: Submission) -> None:
+        self._app = app
+        self.id: UUID = submission.id
+        """Identity of the task."""
+
+        self.is_new: bool = submission.is_new
+        """False when the idempotency key had been used before: this is the task of that time."""
+
+    def __repr__(self) -> str:
+        return f"<TaskHandle {self.id}>"
+
+    async def wait(self, timeout: float | None = None) -> TaskState:
+        """Return the task once it has ended, however it did; look at `status` and `result`.
+
+        Raises `WaitTimedOut` after `timeout` seconds (default: waits for ever).
+        """
+        return await self._app.wait(self.id, timeout)
+
+    async def refresh(self) -> TaskState:
+        """Return the task as it is now."""
+        return await self._app.get(self.id)
+
+    async def cancel(self, reason: str | None = None) -> CancelState:
+        """Cancel the task: `CANCELLED` if it will never start, `CANCELLING` if it is running and
+        its handler is being told. Raises `TaskAlreadyFinished`.
+        """
+        return await self._app.cancel(self.id, reason)
+
+    async def reschedule(self, at: datetime | None) -> None:
+        """Move the task, which must be waiting, to another time, or to now (None)."""
+        await self._app.reschedule(self.id, at)
+
+
+class TaskType(Generic[P, R]):
+    """A registered handler. Calling it calls the function itself, here and now."""
+
+    def __init__(self, app: "App", definition: TaskDefinition, function: Callable[P, R]) -> None:
+        self._app = app
+        self._plain = TaskCall(app, definition, NO_OPTIONS, None)
+        self.definition = definition
+        self.name = definition.name
+        self.__wrapped__ = function
+        self.__doc__ = function.__doc__
+        self.__name__ = getattr(function, "__name__", definition.name)
+        self.__qualname__ = getattr(function, "__qualname__", definition.name)
+        self.__module__ = function.__module__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the handler's function directly, without a task."""
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<TaskType {self.name!r}>"
+
+    async def submit(self, **parameters: Any) -> TaskHandle:
+        """Submit a task that runs this handler with these parameters; stored when it returns."""
+        return await self._plain.submit(**parameters)
+
+    def build(self, **parameters: Any) -> NewTask:
+        """Return a task for `Mainspring.submit_many` without storing it."""
+        return self._plain.build(**parameters)
+
+    def options(self, *, connection: Any = None, **options: Unpack[OptionKeywords]) -> "TaskCall":
+        """Return this task type with choices for the next submission.
+
+        Takes `at` or `delay` (`in_`), `priority`, `queue`, `timeout`, `max_retries`, `backoff` and
+        `key`; see `TaskOptions` for units and bounds. With `connection` the task is stored inside
+        the caller's transaction on it: asyncpg, psycopg 3, SQLAlchemy or Django.
+        """
+        return TaskCall(self._app, self.definition, checked_options(options), connection)
+
+
+class TaskCall:
+    """A task type together with the options of a submission."""
+
+    def __init__(
+        self,
+        app: "App",
+        definition: TaskDefinition,
+        options: TaskOptions,
+        connection: Any,
+    ) -> None:
+        self._app = app
+        self._definition = definition
+        self._options = complete_options(options, definition)
+        self._connection = connection
+
+    async def submit(self, **parameters: Any) -> TaskHandle:
+        """Submit a task with these parameters and the chosen options."""
+        return await self._app.submit(self.build(**parameters), connection=self._connection)
+
+    def build(self, **parameters: Any) -> NewTask:
+        """Return a task for `Mainspring.submit_many` without storing it."""
+        definition = self._definition
+        return build_task(self._app.ids, definition.name, parameters, self._options, definition)
