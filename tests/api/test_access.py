@@ -21,6 +21,13 @@ BODIES: dict[str, dict[str, Any]] = {
     "/v1/tasks/{task_id}/reschedule": {"scheduled_at": "2100-01-01T00:00:00Z"},
     "/v1/dead-letters/replay": {"task_type": "t"},
     "/v1/dead-letters/discard": {"task_type": "t", "reason": "r"},
+    "/v1/schedules": {"name": "s", "task_type": "t", "cron": "0 9 * * *"},
+    "/v1/schedules/preview": {"cron": "0 9 * * *"},
+    "/v1/schedules/{name}": {"priority": 1},
+    "/v1/schedules/{name}/backfill": {
+        "start": "2027-01-01T00:00:00Z",
+        "end": "2027-01-02T00:00:00Z",
+    },
     "/v1/leases": {"worker_id": "w", "task_types": ["t"]},
     "/v1/leases/heartbeat": {"worker_id": "w", "leases": [{"task_id": "", "fencing_token": 1}]},
     "/v1/leases/complete": {"worker_id": "w", "task_id": "", "fencing_token": 1},

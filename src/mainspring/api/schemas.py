@@ -23,6 +23,11 @@ _DATE: Final = (
 )
 _TIME: Final = r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
 
+_INK: Final = (
+    "^[^\\u0000-\\u0020\\u007f-\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]"
+)
+"""Begins with something that can be seen, in words that every dialect of patterns has."""
+
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$", min_length=1, max_length=200)
 ]
@@ -127,7 +132,7 @@ class ReplayIn(In, frozen=True):
 class DiscardIn(In, frozen=True):
     """Which dead letters are given up, and why."""
 
-    reason: Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"^\S")]
+    reason: Annotated[str, Meta(min_length=1, max_length=1000, pattern=_INK)]
     ids: Ids | UnsetType = UNSET
     task_type: Name | UnsetType = UNSET
     all: bool = False

@@ -55,8 +55,8 @@ _KEY_HEADER: Final = (
 )
 _LAST_EVENT: Final = (
     "Last-Event-ID",
-    {"type": "string", "pattern": "^[0-9]{1,17}-[0-9]$"},
-    "Go on after this event.",
+    {"type": "string"},
+    "Go on after this event; anything that is no id of an event is the beginning.",
 )
 
 

@@ -26,7 +26,12 @@ from mainspring.domain.errors import (
     QuotaExceeded,
     TaskNotFound,
 )
-from mainspring.domain.namespaces import plain_key, plain_queue
+from mainspring.domain.namespaces import (
+    DEFAULT_NAMESPACE,
+    namespace_of,
+    plain_key,
+    plain_queue,
+)
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.domain.values import check_name, shown
@@ -187,9 +192,14 @@ class Gateway:
 
 def plain_task(task: Task) -> Task:
     """Return a task with the names that its own namespace knows."""
-    if plain_queue(task.queue) == task.queue and plain_key(task.key) == task.key:
+    if namespace_of(task.queue) == DEFAULT_NAMESPACE:
         return task
-    return msgspec.structs.replace(task, queue=plain_queue(task.queue), key=plain_key(task.key))
+    return msgspec.structs.replace(
+        task,
+        queue=plain_queue(task.queue),
+        key=plain_key(task.key),
+        schedule=None if task.schedule is None else plain_queue(task.schedule),
+    )
 
 
 def check_selection(which: DeadLetterFilter, *, all_of_them: bool) -> DeadLetterFilter:

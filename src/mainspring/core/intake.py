@@ -103,7 +103,7 @@ def _options(given: Mapping[str, Any], key: str | None, prefix: str) -> TaskOpti
         message = f"{prefix}{shown(name)[1:-1]} is not a field of a new task; there are: {known}"
         raise InvalidValue(message, field=f"{prefix}{shown(name)[1:-1]}")
     chosen = {name: given.get(name) for name in OPTION_FIELDS}
-    chosen["retry_backoff"] = _backoff(chosen["retry_backoff"], f"{prefix}retry_backoff")
+    chosen["retry_backoff"] = backoff_of(chosen["retry_backoff"], f"{prefix}retry_backoff")
     if key is not None:
         if chosen["key"] is not None and chosen["key"] != key:
             message = "key in the body and the header Idempotency-Key differ; give one of them"
@@ -112,12 +112,12 @@ def _options(given: Mapping[str, Any], key: str | None, prefix: str) -> TaskOpti
     return checked_options(chosen, prefix).over(DEFAULTS)
 
 
-def _backoff(value: object, field: str) -> object:
+def backoff_of(value: object, field: str) -> object:
     """Accept the name of a kind, or an object with its times."""
     if not isinstance(value, dict):
         return value
     unknown = value.keys() - _BACKOFF_FIELDS.keys()
-    if unknown or "kind" not in value:
+    if unknown or value.get("kind") is None:
         known = ", ".join(_BACKOFF_FIELDS)
         message = f"{field} is {shown(value)}; give an object with a kind and of {known} the others"
         raise InvalidValue(message, field=field)

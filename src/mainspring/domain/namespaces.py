@@ -32,18 +32,18 @@ def check_namespace(value: object, field: str = "namespace") -> str:
 
 
 def stored_queue(namespace: str, queue: str) -> str:
-    """Return the name under which a queue of a namespace is stored."""
+    """Return the name under which a queue (or a schedule) of a namespace is stored."""
     return queue if namespace == DEFAULT_NAMESPACE else f"{namespace}{_QUEUE_MARK}{queue}"
 
 
 def namespace_of(stored: str) -> str:
-    """Return the namespace that a stored queue belongs to."""
+    """Return the namespace that a stored queue (or schedule) belongs to."""
     namespace, mark, _ = stored.partition(_QUEUE_MARK)
     return namespace if mark else DEFAULT_NAMESPACE
 
 
 def plain_queue(stored: str) -> str:
-    """Return a stored queue's name as its own namespace knows it."""
+    """Return the name of a stored queue (or schedule) as its own namespace knows it."""
     return stored.rpartition(_QUEUE_MARK)[2]
 
 

@@ -19,6 +19,7 @@ from mainspring.api.metrics import Metrics
 from mainspring.api.openapi import document
 from mainspring.api.operations import OperationRoutes
 from mainspring.api.routes import Route
+from mainspring.api.schedules import ScheduleRoutes
 from mainspring.api.server import listen, serving
 from mainspring.api.tasks import TaskRoutes
 from mainspring.config import Settings
@@ -28,6 +29,7 @@ from mainspring.core.gateway import Gateway
 from mainspring.core.intake import Intake
 from mainspring.core.quotas import Quotas
 from mainspring.core.remote_work import RemoteWork
+from mainspring.core.schedule_gateway import ScheduleGateway
 from mainspring.core.session import Session
 from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
@@ -46,6 +48,7 @@ class ApiServices:
         self.shedder = Shedder(store, clock, _thresholds(settings))
         self.quotas = Quotas(store, store, clock)
         self.gateway = Gateway(self.session, Intake(self.ids), self.quotas, self.shedder)
+        self.schedules = ScheduleGateway(store, self.quotas, clock, self.ids)
         self.work = RemoteWork(store, clock, SystemChance())
         self.trail = AuditTrail(store, clock)
         self.metrics = Metrics(store, store, self.shedder, clock)
@@ -75,6 +78,7 @@ def rest_application(services: ApiServices, store: PostgresStore) -> Application
     routes: list[Route] = [
         *TaskRoutes(services.gateway, services.doorkeeper).routes(),
         *OperationRoutes(services.gateway).routes(),
+        *ScheduleRoutes(services.schedules).routes(),
         *LeaseRoutes(services.work).routes(),
         *health.routes(),
     ]

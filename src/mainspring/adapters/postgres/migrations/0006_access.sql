@@ -1,5 +1,5 @@
 -- Keys, namespaces and the audit of the API. A namespace is the first part of the names of its
--- queues and idempotency keys, so those may be longer than what a caller gives.
+-- queues, schedules and idempotency keys, so those may be longer than what a caller gives.
 
 ALTER TABLE mainspring.queues DROP CONSTRAINT queues_name;
 ALTER TABLE mainspring.queues ADD CONSTRAINT queues_name
@@ -11,6 +11,9 @@ ALTER TABLE mainspring.tasks ADD CONSTRAINT tasks_queue
 ALTER TABLE mainspring.idempotency DROP CONSTRAINT idempotency_key;
 ALTER TABLE mainspring.idempotency ADD CONSTRAINT idempotency_key
     CHECK (char_length(key) BETWEEN 1 AND 320) NOT VALID;
+ALTER TABLE mainspring.schedules DROP CONSTRAINT schedules_name;
+ALTER TABLE mainspring.schedules ADD CONSTRAINT schedules_name
+    CHECK (octet_length(name) BETWEEN 1 AND 264) NOT VALID;
 
 CREATE TABLE mainspring.namespaces (
     name text COLLATE "C" PRIMARY KEY,
