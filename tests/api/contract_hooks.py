@@ -1,16 +1,8 @@
-"""What schemathesis must not send: a cursor that no list gave out, and a wait for work."""
+"""What schemathesis must not send: a wait for work."""
 
 from typing import Any
 
 import schemathesis
-
-
-@schemathesis.hook
-def map_query(context: Any, query: Any) -> Any:
-    del context
-    if query:
-        query.pop("cursor", None)
-    return query
 
 
 @schemathesis.hook

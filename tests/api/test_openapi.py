@@ -34,6 +34,10 @@ async def test_the_document_has_every_route_and_no_other(
 @pytest.mark.timeout(300)
 async def test_schemathesis_finds_nothing(api: Api, seed: int) -> None:
     key = await api.key()
+    async with api.with_key(key) as client:
+        for _ in range(2):
+            await client.post("/v1/tasks", json={"task_type": "t"})
+        cursor = (await client.get("/v1/tasks", params={"limit": 1})).json()["cursor"]
     program = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",
@@ -48,7 +52,12 @@ async def test_schemathesis_finds_nothing(api: Api, seed: int) -> None:
         f"--seed={seed}",
         "--request-timeout=10",
         "--no-color",
-        env={**os.environ, "SCHEMATHESIS_HOOKS": "contract_hooks", "PYTHONPATH": str(HERE)},
+        env={
+            **os.environ,
+            "SCHEMATHESIS_HOOKS": "contract_hooks",
+            "PYTHONPATH": str(HERE),
+            "LIST_CURSOR": cursor,
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )

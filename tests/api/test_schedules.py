@@ -92,7 +92,7 @@ async def test_a_timetable_can_be_looked_at_first(client: httpx.AsyncClient) -> 
 async def test_what_is_wrong_about_a_schedule(client: httpx.AsyncClient, wrong: object) -> None:
     assert isinstance(wrong, dict)
     answer = await client.post("/v1/schedules", json={"name": "s", "task_type": "t", **wrong})
-    assert answer.status_code == 422, answer.text
+    assert answer.status_code in {400, 422}, answer.text
     assert (await client.get("/v1/schedules")).json()["schedules"] == []
 
 

@@ -5,8 +5,8 @@ wrong becomes a problem with a stable code; what nobody foresaw is logged and co
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Sequence
+from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -16,13 +16,15 @@ from mainspring.api.doorkeeper import Doorkeeper
 from mainspring.api.errors import PROBLEM_TYPE, HttpProblem, problem_of, retry_after
 from mainspring.api.http import Call, Response, Scope, encoded
 from mainspring.api.limits import check_head, check_type, decode_body, read_body
-from mainspring.api.routes import Route, Router
+from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
 from mainspring.api.streams import send_stream
 from mainspring.core.access import Principal
 from mainspring.core.auditing import AuditTrail
-from mainspring.domain.errors import InvalidValue, MainspringError
+from mainspring.domain.errors import InvalidValue, MainspringError, OutcomeUnknown
 from mainspring.ports.access import AuditRecord
 from mainspring.ports.clock import Clock, IdSource
+
+T = TypeVar("T")
 
 _ENCODER: Final = msgspec.json.Encoder()
 _PARAMETERS_MAX: Final = 50
@@ -85,7 +87,7 @@ class Application:
         self._doorkeeper.check_host(headers)
         route, path = self.router.find(scope["method"], raw_path)
         exchange.route = route
-        who = await self._doorkeeper.admit(headers, route)
+        who = await _in_time(self._doorkeeper.admit(headers, route), PATIENCE_SECONDS)
         query = None if route.query is None else _query(scope["query_string"], route.query)
         body, content_type = await _body(exchange, route)
         call = Call(
@@ -97,7 +99,7 @@ class Application:
             headers={name: value for name, value in headers},  # noqa: C416 - pairs of any kind
             request_id=exchange.request_id,
         )
-        response = await route.handler(call)
+        response = await _in_time(route.handler(call), route.patience_seconds)
         if route.action:
             self._audit(exchange, route, who, path, response)
         return response
@@ -135,6 +137,17 @@ class _Exchange:
         self.send = send
         self.request_id = request_id
         self.route: Route | None = None
+
+
+async def _in_time(work: Awaitable[T], seconds: float | None) -> T:
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise OutcomeUnknown(
+            "the task store did not answer in time, so nobody knows whether it was done; repeat it "
+            "if it may be repeated, or look"
+        ) from None
 
 
 async def _body(exchange: _Exchange, route: Route) -> tuple[Any, str]:

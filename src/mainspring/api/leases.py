@@ -44,6 +44,7 @@ class LeaseRoutes:
             body=ClaimIn,
             answers={200: LeasesOut},
             problems=(403,),
+            patience_seconds=None,
         )
         yield Route(
             method="POST",

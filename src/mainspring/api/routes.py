@@ -15,6 +15,9 @@ from mainspring.api.http import Call, Response
 from mainspring.api.limits import BODY_BYTES_MAX, JSON_TYPE
 from mainspring.ports.access import Scope
 
+PATIENCE_SECONDS: Final = 4.7
+"""Whoever asks has an answer within five seconds, also when the store is silent."""
+
 Handler = Callable[[Call], Awaitable[Response]]
 
 
@@ -43,6 +46,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answers: dict[int, Any] = {}
     answer_type: str = JSON_TYPE
     problems: tuple[int, ...] = ()
+    patience_seconds: float | None = PATIENCE_SECONDS
+    """How long to look for who asks and for the answer; None: the handler has bounds of its own."""
+
     action: str = ""
     """What the audit calls it; empty for what changes nothing that people own."""
 

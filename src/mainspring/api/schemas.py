@@ -69,7 +69,7 @@ class TaskIn(In, frozen=True):
     """A new task. It runs now, or at `scheduled_at`, or after `delay` seconds."""
 
     task_type: Name
-    payload: dict[str, Any] = {}
+    payload: dict[str, Any] | None = None
     queue: Name | None = None
     priority: Priority | None = None
     scheduled_at: Instant | None = None

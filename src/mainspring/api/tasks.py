@@ -98,6 +98,7 @@ class TaskRoutes:
             raw_body=True,
             body_types=(JSON_TYPE, NDJSON_TYPE),
             body_bytes_max=BATCH_BYTES_MAX,
+            patience_seconds=None,
             answers={207: BatchOut},
             problems=(429, 503),
             action="task.submit_batch",

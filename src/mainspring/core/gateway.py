@@ -7,6 +7,7 @@ its namespace, so what was seen of that before a write still holds when it happe
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 from uuid import UUID
 
 import msgspec
@@ -38,6 +39,9 @@ from mainspring.domain.values import check_name, shown
 from mainspring.ports.access import Scope
 from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilter, WorkerState
 
+SUBMIT_SECONDS: Final = 4.4
+"""A caller over the network asks again by itself, so it is told soon."""
+
 Outcome = Submission | MainspringError
 """What became of one task of a batch."""
 
@@ -61,7 +65,7 @@ class Gateway:
         task = self._intake.build(who, given, key=key)
         self.shedder.admit(task.priority)
         await self._quotas.take(who.namespace, 1)
-        stored = await self._session.submissions.submit(task)
+        stored = await self._session.submissions.submit(task, SUBMIT_SECONDS)
         raise_conflict(_as_given(task), stored)
         return task, stored
 

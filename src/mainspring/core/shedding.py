@@ -16,6 +16,7 @@ from mainspring.ports.clock import Clock
 from mainspring.ports.store import COUNT_MAX, Backlog, TaskReader
 
 SAMPLE_SECONDS: Final = 2.0
+SAMPLE_SECONDS_MAX: Final = 20.0
 _SHARE: Final = 10.0
 """A sample that took a second is not repeated for ten."""
 
@@ -116,7 +117,8 @@ class Shedder:
         """Look at the backlog until cancelled."""
         while True:
             await self.sample()
-            await self._clock.sleep(max(SAMPLE_SECONDS, _SHARE * self.pressure.counting_seconds))
+            pause = _SHARE * self.pressure.counting_seconds if self.pressure.reachable else 0.0
+            await self._clock.sleep(min(max(SAMPLE_SECONDS, pause), SAMPLE_SECONDS_MAX))
 
     async def sample(self) -> None:
         """Look at the backlog once and decide."""
@@ -145,7 +147,8 @@ class Shedder:
         self._refused = refused
 
     def _reason(self, level: Level, depth: int, age: float) -> str | None:
-        slow = self.pressure.seconds
+        # A store that does not answer at all says so itself, to each level alike.
+        slow = self.pressure.seconds if self.pressure.reachable else 0.0
         if level in {Level.LOW, Level.BATCH} and slow > _SLOW_SECONDS:
             return f"the task store took {slow:.1f} s to answer"
         if level is Level.NORMAL and slow > _SLOW_SECONDS_NORMAL:
