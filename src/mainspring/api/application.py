@@ -13,7 +13,13 @@ import msgspec
 import structlog
 
 from mainspring.api.doorkeeper import Doorkeeper
-from mainspring.api.errors import PROBLEM_TYPE, HttpProblem, problem_of, retry_after
+from mainspring.api.errors import (
+    PROBLEM_TYPE,
+    MalformedRequest,
+    MethodNotAllowed,
+    problem_of,
+    retry_after,
+)
 from mainspring.api.http import Call, Response, Scope, encoded
 from mainspring.api.limits import check_head, check_type, decode_body, read_body
 from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
@@ -174,10 +180,10 @@ def _query(text: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
         )
     except ValueError:
         message = "the query is not name=value pairs in UTF-8, joined by &"
-        raise HttpProblem(400, "malformed_request", message) from None
+        raise MalformedRequest(message) from None
     given = dict(pairs)
     if len(given) < len(pairs):
-        raise HttpProblem(400, "malformed_request", "a name is in the query twice; keep one")
+        raise MalformedRequest("a name is in the query twice; keep one")
     query: msgspec.Struct = _converted(given, kind, strict=False)
     return query
 
@@ -198,7 +204,7 @@ def _problem(error: MainspringError, exchange: _Exchange) -> Response:
     wait = retry_after(error)
     if wait is not None:
         headers.append((b"retry-after", str(wait).encode()))
-    if isinstance(error, HttpProblem) and error.allow:
+    if isinstance(error, MethodNotAllowed):
         headers.append((b"allow", ", ".join(error.allow).encode()))
     if problem.status == 401:  # noqa: PLR2004 - the status that this header belongs to
         headers.append((b"www-authenticate", b"Bearer"))

@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit
 
-from mainspring.api.errors import HttpProblem
+from mainspring.api.errors import WrongHost
 from mainspring.api.limits import Headers, header
 from mainspring.api.routes import Route
 from mainspring.core.access import ANONYMOUS, Authenticator, Principal
@@ -42,9 +42,7 @@ class Doorkeeper:
             return
         host = header(headers, b"host") or ""
         if _name_of(f"//{host}") not in self._hosts:
-            raise HttpProblem(
-                421, "wrong_host", "this server is not the host that the request names"
-            )
+            raise WrongHost("this server is not the host that the request names")
         origin = header(headers, b"origin")
         if origin is not None and _name_of(origin) not in self._hosts:
             raise Forbidden("a page of another site may not use this server")

@@ -26,6 +26,61 @@ RETRY_SECONDS: Final = 1
 """What `Retry-After` says when a part is down and nobody knows for how long."""
 
 
+class RequestProblem(MainspringError):
+    """The request is not one that this server understands or takes."""
+
+    code = "request_problem"
+
+
+class MalformedRequest(RequestProblem):
+    """The request, or the JSON in it, is not well formed."""
+
+    code = "malformed_request"
+
+
+class UnsupportedMediaType(RequestProblem):
+    """The body is of another type, or in another encoding, than the API takes."""
+
+    code = "unsupported_media_type"
+
+
+class HeadersTooLarge(RequestProblem):
+    """The head of the request is larger than any of the API would be."""
+
+    code = "headers_too_large"
+
+
+class RequestTimeout(RequestProblem):
+    """The request did not arrive in time."""
+
+    code = "request_timeout"
+
+
+class RouteNotFound(RequestProblem):
+    """The API has no such path."""
+
+    code = "route_not_found"
+
+
+class MethodNotAllowed(RequestProblem):
+    """The path has other methods than this one."""
+
+    code = "method_not_allowed"
+
+    def __init__(
+        self, message: str, *, field: str | None = None, allow: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(message, field=field)
+        self.allow = allow
+        """The methods that it has."""
+
+
+class WrongHost(RequestProblem):
+    """The request names a host that this server is not."""
+
+    code = "wrong_host"
+
+
 class Codes(NamedTuple):
     """What stands for an error in each protocol."""
 
@@ -34,6 +89,13 @@ class Codes(NamedTuple):
 
 
 CODES: Final[tuple[tuple[type[MainspringError], Codes], ...]] = (
+    (UnsupportedMediaType, Codes(415, "INVALID_ARGUMENT")),
+    (HeadersTooLarge, Codes(431, "INVALID_ARGUMENT")),
+    (RequestTimeout, Codes(408, "DEADLINE_EXCEEDED")),
+    (RouteNotFound, Codes(404, "UNIMPLEMENTED")),
+    (MethodNotAllowed, Codes(405, "UNIMPLEMENTED")),
+    (WrongHost, Codes(421, "PERMISSION_DENIED")),
+    (RequestProblem, Codes(400, "INVALID_ARGUMENT")),
     (PayloadTooLarge, Codes(413, "INVALID_ARGUMENT")),
     (InvalidValue, Codes(422, "INVALID_ARGUMENT")),
     (NotFound, Codes(404, "NOT_FOUND")),
@@ -71,19 +133,6 @@ _TITLES: Final = {
 }
 
 
-class HttpProblem(MainspringError):
-    """An error that only HTTP has: it comes with its status and code."""
-
-    def __init__(
-        self, status: int, code: str, message: str, *, allow: tuple[str, ...] = ()
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.problem_code = code
-        self.allow = allow
-        """The methods that the path does have, for 405."""
-
-
 class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An error as RFC 9457 has it, with a stable code and the field that it is about."""
 
@@ -102,14 +151,11 @@ def codes_of(error: MainspringError) -> Codes:
 
 def problem_of(error: MainspringError, request_id: str | None = None) -> Problem:
     """Return an error as it is written. What went wrong inside is not told outside."""
-    if isinstance(error, HttpProblem):
-        status, code = error.status, error.problem_code
-    else:
-        status, code = codes_of(error).http, error.code
+    status = codes_of(error).http
     return Problem(
         title=_TITLES[status],
         status=status,
-        code=code,
+        code=error.code,
         detail=_outside(error),
         field=error.field,
         request_id=request_id,

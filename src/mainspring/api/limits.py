@@ -4,7 +4,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
-from mainspring.api.errors import HttpProblem
+from mainspring.api.errors import (
+    HeadersTooLarge,
+    MalformedRequest,
+    RequestTimeout,
+    UnsupportedMediaType,
+)
 from mainspring.core.json_text import decode_exact
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 
@@ -31,10 +36,10 @@ def check_head(headers: Headers, raw_path: bytes, query: bytes) -> None:
     """Refuse a request whose first part is larger than any of ours would be."""
     if sum(len(name) + len(value) for name, value in headers) > HEADER_BYTES_MAX:
         message = f"the headers have more than {HEADER_BYTES_MAX:,} bytes; send less"
-        raise HttpProblem(431, "headers_too_large", message)
+        raise HeadersTooLarge(message)
     if len(raw_path) + len(query) > PATH_BYTES_MAX:
         message = f"the path and query have more than {PATH_BYTES_MAX:,} bytes; send less"
-        raise HttpProblem(431, "headers_too_large", message)
+        raise HeadersTooLarge(message)
 
 
 def header(headers: Headers, name: bytes) -> str | None:
@@ -42,7 +47,7 @@ def header(headers: Headers, name: bytes) -> str | None:
     found = [value for given, value in headers if given == name]
     if len(found) > 1:
         message = f"the header {name.decode()} is given {len(found)} times; give it once"
-        raise HttpProblem(400, "malformed_request", message)
+        raise MalformedRequest(message)
     return found[0].decode("latin-1") if found else None
 
 
@@ -51,7 +56,7 @@ async def read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes
     encoding = header(headers, b"content-encoding")
     if encoding not in {None, "identity"}:
         message = "the body is compressed; send it as it is"
-        raise HttpProblem(415, "unsupported_media_type", message)
+        raise UnsupportedMediaType(message)
     length = header(headers, b"content-length")
     announced = int(length[:18]) if length is not None and length.isdecimal() else 0
     if announced > UNREAD_BYTES_MAX:
@@ -61,7 +66,7 @@ async def read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes
             body, size = await _received(receive, bytes_max)
     except TimeoutError:
         text = f"the body did not arrive within {BODY_SECONDS:g} s; send it faster"
-        raise HttpProblem(408, "request_timeout", text) from None
+        raise RequestTimeout(text) from None
     if size > bytes_max:
         raise _too_large(bytes_max)
     return body
@@ -76,7 +81,7 @@ async def _received(receive: Receive, bytes_max: int) -> tuple[bytes, int]:
     while True:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise HttpProblem(400, "malformed_request", "the body ended too soon")
+            raise MalformedRequest("the body ended too soon")
         chunk = message.get("body", b"")
         size += len(chunk)
         if size <= bytes_max:
@@ -96,19 +101,19 @@ def check_type(headers: Headers, allowed: tuple[str, ...]) -> str:
     if kind in allowed and charset in {"", "charset=utf-8", "charset=utf8"}:
         return kind
     message = f"the Content-Type has to be {' or '.join(allowed)}, in UTF-8"
-    raise HttpProblem(415, "unsupported_media_type", message)
+    raise UnsupportedMediaType(message)
 
 
 def decode_body(body: bytes, bytes_max: int = BODY_BYTES_MAX, what: str = "body") -> Any:
     """Return the value that a JSON body stands for, or raise the problem with its text."""
     if not body:
-        raise HttpProblem(400, "malformed_request", f"the {what} is empty; send a JSON object")
+        raise MalformedRequest(f"the {what} is empty; send a JSON object")
     try:
         return with_whole_numbers(decode_exact(body, what, bytes_max))
     except PayloadTooLarge:
         raise
     except InvalidValue as error:
-        problem = HttpProblem(400, "malformed_request", error.message)
+        problem = MalformedRequest(error.message)
         problem.field = error.field
         raise problem from None
 
@@ -128,7 +133,5 @@ def with_whole_numbers(value: Any) -> Any:
     return value
 
 
-def _too_large(bytes_max: int) -> HttpProblem:
-    return HttpProblem(
-        413, "payload_too_large", f"the body has more than {bytes_max:,} bytes; send less at once"
-    )
+def _too_large(bytes_max: int) -> PayloadTooLarge:
+    return PayloadTooLarge(f"the body has more than {bytes_max:,} bytes; send less at once")

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 import msgspec
 
-from mainspring.api.errors import HttpProblem
+from mainspring.api.errors import MalformedRequest, MethodNotAllowed, RouteNotFound
 from mainspring.api.http import Call, Response
 from mainspring.api.limits import BODY_BYTES_MAX, JSON_TYPE
 from mainspring.ports.access import Scope
@@ -95,7 +95,7 @@ class Router:
             return route, values
         allow = tuple(sorted(methods))
         message = f"this path has no method {method[:20]}; it has {', '.join(allow)}"
-        raise HttpProblem(405, "method_not_allowed", message, allow=allow)
+        raise MethodNotAllowed(message, allow=allow)
 
     def _methods(self, raw_path: bytes) -> tuple[dict[str, Route], dict[str, str]]:
         fixed = self._fixed.get(raw_path)
@@ -108,7 +108,7 @@ class Router:
                 if values is not None:
                     return methods, values
         message = "there is no such path; /v1/openapi.json lists them"
-        raise HttpProblem(404, "route_not_found", message)
+        raise RouteNotFound(message)
 
 
 def _match(segments: tuple[str, ...], parts: Sequence[bytes]) -> dict[str, str] | None:
@@ -128,7 +128,7 @@ def _decoded(part: bytes) -> str:
         return unquote_to_bytes(part).decode()
     except UnicodeDecodeError:
         message = "the path is not text in UTF-8"
-        raise HttpProblem(400, "malformed_request", message) from None
+        raise MalformedRequest(message) from None
 
 
 def writing(routes: Sequence[Route]) -> Iterator[Route]:

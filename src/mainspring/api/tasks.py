@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.api.doorkeeper import Doorkeeper
-from mainspring.api.errors import HttpProblem, problem_of
+from mainspring.api.errors import MalformedRequest, problem_of
 from mainspring.api.http import Call, Response
 from mainspring.api.limits import (
     BATCH_BYTES_MAX,
@@ -73,6 +73,11 @@ class TaskRoutes:
 
     def routes(self) -> Iterator[Route]:
         """Yield the routes of tasks."""
+        yield from self._of_submission()
+        yield from self._of_looking()
+        yield from self._of_changes()
+
+    def _of_submission(self) -> Iterator[Route]:
         yield Route(
             method="POST",
             path="/v1/tasks",
@@ -103,6 +108,8 @@ class TaskRoutes:
             problems=(429, 503),
             action="task.submit_batch",
         )
+
+    def _of_looking(self) -> Iterator[Route]:
         yield Route(
             method="GET",
             path="/v1/tasks",
@@ -123,6 +130,20 @@ class TaskRoutes:
             answers={200: Task},
             problems=(404,),
         )
+        yield Route(
+            method="GET",
+            path="/v1/tasks/{task_id}/events",
+            handler=self.events,
+            scope=Scope.READ,
+            summary="Watch a task until it ends: server-sent events that can be resumed",
+            tag="tasks",
+            header_parameters=(_LAST_EVENT,),
+            answers={200: str},
+            answer_type=STREAM_TYPE,
+            problems=(404,),
+        )
+
+    def _of_changes(self) -> Iterator[Route]:
         yield Route(
             method="POST",
             path="/v1/tasks/{task_id}/cancel",
@@ -158,18 +179,6 @@ class TaskRoutes:
             answers={200: StatusOut},
             problems=(404, 409),
             action="task.run_now",
-        )
-        yield Route(
-            method="GET",
-            path="/v1/tasks/{task_id}/events",
-            handler=self.events,
-            scope=Scope.READ,
-            summary="Watch a task until it ends: server-sent events that can be resumed",
-            tag="tasks",
-            header_parameters=(_LAST_EVENT,),
-            answers={200: str},
-            answer_type=STREAM_TYPE,
-            problems=(404,),
         )
 
     async def submit(self, call: Call) -> Response:
@@ -310,7 +319,7 @@ def _batch_items(body: bytes, content_type: str) -> list[Any]:
     if content_type == NDJSON_TYPE:
         raw: list[bytes] = [line for line in body.split(b"\n") if line.strip()]
         if not raw:
-            raise HttpProblem(400, "malformed_request", "the body is empty; send a task a line")
+            raise MalformedRequest("the body is empty; send a task a line")
     else:
         raw = [bytes(item) for item in _raw_batch(body)]
     if len(raw) > BATCH_MAX:
@@ -321,18 +330,18 @@ def _batch_items(body: bytes, content_type: str) -> list[Any]:
 
 def _raw_batch(body: bytes) -> list[msgspec.Raw]:
     if not body:
-        raise HttpProblem(400, "malformed_request", 'the body is empty; send {"tasks": [...]}')
+        raise MalformedRequest('the body is empty; send {"tasks": [...]}')
     try:
         batch = msgspec.json.decode(body, type=_RawBatch)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         message = f"the body is not an object with a list of tasks: {error}"
-        raise HttpProblem(400, "malformed_request", message) from None
+        raise MalformedRequest(message) from None
     if body.count(b'"tasks"') != 1 or b"\\u00" in body:
         # The word may stand in a payload as well; a second key of this name would hide the first.
         try:
             refuse_double_keys(body, "body")
         except InvalidValue as error:
-            raise HttpProblem(400, "malformed_request", error.message) from None
+            raise MalformedRequest(error.message) from None
     return batch.tasks
 
 
@@ -360,9 +369,7 @@ def _key_of(call: Call) -> str | None:
     try:
         return check_key(given.decode(), "Idempotency-Key")
     except UnicodeDecodeError:
-        raise HttpProblem(
-            400, "malformed_request", "the header Idempotency-Key is not text in UTF-8"
-        ) from None
+        raise MalformedRequest("the header Idempotency-Key is not text in UTF-8") from None
 
 
 def _task_id(call: Call) -> UUID:
