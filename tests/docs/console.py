@@ -159,7 +159,13 @@ class Terminal:
 
     def _environment(self) -> dict[str, str]:
         here = Path(sys.executable).parent
-        return {**os.environ, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
+        return {
+            **os.environ,
+            "PATH": f"{here}:{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",
+            # Several pages may be run at a time; a page that needs a port names it.
+            "MAINSPRING_PORT": "0",
+        }
 
     def close(self) -> None:
         """End what serves with Ctrl-C; ours has to end well."""

@@ -213,7 +213,7 @@ def _problem(error: MainspringError, exchange: _Exchange) -> Response:
         headers.append((b"connection", b"close"))
     return Response(
         status=problem.status,
-        data=_ENCODER.encode(problem),
+        data=_ENCODER.encode(problem) + b"\n",
         content_type=PROBLEM_TYPE,
         headers=headers,
     )

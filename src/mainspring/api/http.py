@@ -44,4 +44,4 @@ _ENCODER: Final = msgspec.json.Encoder()
 
 def encoded(response: Response) -> bytes:
     """Return the bytes of an answer that is not streamed."""
-    return _ENCODER.encode(response.value) if response.data is None else response.data
+    return _ENCODER.encode(response.value) + b"\n" if response.data is None else response.data

@@ -50,7 +50,7 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 _RECONNECT_MILLISECONDS: Final = 1000
 _KEY_HEADER: Final = (
     "Idempotency-Key",
-    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~]+$"},
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~][ -~]*$"},
     "Submitting the same task twice under one key makes one task; the same as the field `key`.",
 )
 _LAST_EVENT: Final = (

@@ -11,7 +11,7 @@ import msgspec
 
 from mainspring.core.access import Principal
 from mainspring.core.options import DEFAULTS, TaskOptions, checked_options, fingerprint
-from mainspring.domain.errors import InvalidValue, PayloadTooLarge
+from mainspring.domain.errors import InvalidValue, KeyConflict, PayloadTooLarge
 from mainspring.domain.namespaces import stored_key
 from mainspring.domain.retry import Backoff
 from mainspring.domain.task import NewTask
@@ -107,7 +107,7 @@ def _options(given: Mapping[str, Any], key: str | None, prefix: str) -> TaskOpti
     if key is not None:
         if chosen["key"] is not None and chosen["key"] != key:
             message = "key in the body and the header Idempotency-Key differ; give one of them"
-            raise InvalidValue(message, field=f"{prefix}key")
+            raise KeyConflict(message, field=f"{prefix}key")
         chosen["key"] = key
     return checked_options(chosen, prefix).over(DEFAULTS)
 
