@@ -32,7 +32,7 @@ async def test_the_document_has_every_route_and_no_other(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-async def test_schemathesis_finds_nothing(api: Api, seed: int) -> None:
+async def test_schemathesis_finds_nothing(api: Api, seed: int, tmp_path: Path) -> None:
     key = await api.key()
     async with api.with_key(key) as client:
         for _ in range(2):
@@ -58,6 +58,7 @@ async def test_schemathesis_finds_nothing(api: Api, seed: int) -> None:
             "PYTHONPATH": str(HERE),
             "LIST_CURSOR": cursor,
         },
+        cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
