@@ -32,15 +32,14 @@ ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/
 
 
 async def fill(store: PostgresStore, count: int, moment: datetime) -> None:
-    """Schedules that are all due at the top of the next minute after `moment`."""
+    """Schedules of several kinds that are all due at every minute after `moment`."""
     ids = SystemIds()
     chance = random.Random(7)
-    minute = moment + timedelta(minutes=1)
-    options = [
+    options: list[dict[str, object]] = [
         {"cron": "* * * * *", "timezone": chance.choice(ZONES)},
-        {"cron": f"{minute.minute} * * * *", "timezone": "UTC"},
-        {"cron": f"{minute.minute} {minute.hour} * * *", "timezone": "UTC"},
-        {"every": 60.0, "anchor": minute},
+        {"cron": "0-59 8-20 * * *", "timezone": "UTC"},
+        {"cron": ["*/2 * * * *", "1-59/2 * * * *"], "timezone": chance.choice(ZONES)},
+        {"every": 60.0, "anchor": moment},
     ]
     gate = asyncio.Semaphore(6)
 

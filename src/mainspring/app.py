@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, Unpack, overload
+from typing import Any, Concatenate, Final, Self, Unpack, overload
 from uuid import UUID
 
 from mainspring.app_schedules import AppSchedules, DeclaredSchedules
-from mainspring.app_tasks import P, R, TaskHandle, TaskState, TaskType, state_of
+from mainspring.app_tasks import Q, R, Register, TaskHandle, TaskState, TaskType, state_of
 from mainspring.config import Settings, load
+from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.options import (
@@ -28,12 +29,14 @@ from mainspring.domain.errors import InvalidValue
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission
-from mainspring.domain.values import shown
+from mainspring.domain.values import check_instant, check_name, check_whole, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
 from mainspring.sync import SyncFacade
 from mainspring.wiring.sessions import Sessions
 from mainspring.wiring.store import database_url, open_session, system_ids
 from mainspring.wiring.transactions import caller_transactions
+
+_LIMIT_MAX: Final = 1_000_000_000
 
 
 class Mainspring(DeclaredSchedules):
@@ -86,7 +89,12 @@ class Mainspring(DeclaredSchedules):
         await self.sessions.close()
 
     @overload
-    def task(self, name: Callable[P, R], /) -> TaskType[P, R]: ...
+    def task(
+        self, name: Callable[Concatenate[TaskContext, Q], R], /
+    ) -> TaskType[Concatenate[TaskContext, Q], Q, R]: ...
+
+    @overload
+    def task(self, name: Callable[Q, R], /) -> TaskType[Q, Q, R]: ...
 
     @overload
     def task(
@@ -101,11 +109,11 @@ class Mainspring(DeclaredSchedules):
         queue: str | None = None,
         process: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
-    ) -> Callable[[Callable[P, R]], TaskType[P, R]]: ...
+    ) -> Register: ...
 
     def task(
         self,
-        name: str | Callable[P, R] | None = None,
+        name: str | Callable[..., Any] | None = None,
         /,
         *,
         process: bool = False,
@@ -125,7 +133,7 @@ class Mainspring(DeclaredSchedules):
             message = "key, at and delay belong to one task; give them to options(...)"
             raise InvalidValue(message, field="key")
 
-        def register(function: Callable[P, R]) -> TaskType[P, R]:
+        def register(function: Callable[..., Any]) -> TaskType[..., ..., Any]:
             full = complete_options(options)
             definition = define(
                 name if isinstance(name, str) else getattr(function, "__name__", ""),
@@ -147,7 +155,7 @@ class Mainspring(DeclaredSchedules):
 
     def new_task(
         self,
-        task: "str | TaskType[Any, Any] | NewTask",
+        task: "str | TaskType[..., ..., Any] | NewTask",
         payload: Any = None,
         /,
         **options: Unpack[OptionKeywords],
@@ -171,7 +179,7 @@ class Mainspring(DeclaredSchedules):
 
     async def submit(
         self,
-        task: "str | TaskType[Any, Any] | NewTask",
+        task: "str | TaskType[..., ..., Any] | NewTask",
         payload: Any = None,
         /,
         *,
@@ -204,6 +212,7 @@ class Mainspring(DeclaredSchedules):
 
     async def store(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Submission]:
         """Store built tasks and return what became of each; the work of `submit_many`."""
+        _check_built(tasks)
         if connection is None:
             session = await self.sessions.current()
             stored = await session.submissions.submit_many(tasks)
@@ -241,18 +250,26 @@ class Mainspring(DeclaredSchedules):
         status: TaskStatus | str | None = None,
         task_type: str | None = None,
         queue: str | None = None,
+        schedule: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[TaskState]:
-        """Yield tasks, newest first: `async for task in app.tasks(status="failed")`."""
+        """Yield tasks, newest first: `async for task in app.tasks(status="failed")`.
+
+        `since` and `until` bound the time of creation and have an offset from UTC; `limit` is the
+        most tasks to yield (all). Raises `InvalidValue`.
+        """
         which = TaskFilter(
             status=_checked_status(status),
-            task_type=task_type,
-            queue=queue,
-            since=since,
-            until=until,
+            task_type=None if task_type is None else check_name(task_type, "task_type"),
+            queue=None if queue is None else check_name(queue, "queue"),
+            schedule=None if schedule is None else check_name(schedule, "schedule"),
+            since=None if since is None else check_instant(since, "since"),
+            until=None if until is None else check_instant(until, "until"),
         )
+        if limit is not None:
+            check_whole(limit, "limit", 1, _LIMIT_MAX)
         session = await self.sessions.current()
         async for task in session.lifecycle.scan(which, limit):
             yield state_of(task)
@@ -294,6 +311,14 @@ class Mainspring(DeclaredSchedules):
 
     async def _open(self) -> Session:
         return await open_session(self.settings)
+
+
+def _check_built(tasks: Sequence[Any]) -> None:
+    for index, task in enumerate(tasks):
+        if not isinstance(task, NewTask):
+            field = f"tasks[{index}]"
+            message = f"{field} is {shown(task)}; give tasks made by build(...) or new_task(...)"
+            raise InvalidValue(message, field=field)
 
 
 def _checked_errors(errors: Sequence[Any]) -> tuple[type[BaseException], ...]:

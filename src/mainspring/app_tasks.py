@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any, Generic, ParamSpec, Protocol, TypeVar, Unpack
+from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
 
 import msgspec
 
+from mainspring.core.context import TaskContext
+from mainspring.core.definitions import named
 from mainspring.core.options import NO_OPTIONS, OptionKeywords, TaskOptions, checked_options
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.submission import build_task, complete_options
@@ -14,6 +16,11 @@ from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.ports.clock import IdSource
 
 P = ParamSpec("P")
+"""Parameters of a handler's function."""
+
+Q = ParamSpec("Q")
+"""Those of them that are the payload: all but the TaskContext."""
+
 R = TypeVar("R")
 
 
@@ -95,12 +102,12 @@ class TaskHandle:
         await self._app.reschedule(self.id, at)
 
 
-class TaskType(Generic[P, R]):
+class TaskType(Generic[P, Q, R]):
     """A registered handler. Calling it calls the function itself, here and now."""
 
     def __init__(self, app: "App", definition: TaskDefinition, function: Callable[P, R]) -> None:
         self._app = app
-        self._plain = TaskCall(app, definition, NO_OPTIONS, None)
+        self._plain: TaskCall[Q] = TaskCall(app, definition, NO_OPTIONS, None)
         self.definition = definition
         self.name = definition.name
         self.__wrapped__ = function
@@ -116,15 +123,17 @@ class TaskType(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<TaskType {self.name!r}>"
 
-    async def submit(self, **parameters: Any) -> TaskHandle:
+    async def submit(self, *args: Q.args, **kwargs: Q.kwargs) -> TaskHandle:
         """Submit a task that runs this handler with these parameters; stored when it returns."""
-        return await self._plain.submit(**parameters)
+        return await self._plain.submit(*args, **kwargs)
 
-    def build(self, **parameters: Any) -> NewTask:
+    def build(self, *args: Q.args, **kwargs: Q.kwargs) -> NewTask:
         """Return a task for `Mainspring.submit_many` without storing it."""
-        return self._plain.build(**parameters)
+        return self._plain.build(*args, **kwargs)
 
-    def options(self, *, connection: Any = None, **options: Unpack[OptionKeywords]) -> "TaskCall":
+    def options(
+        self, *, connection: Any = None, **options: Unpack[OptionKeywords]
+    ) -> "TaskCall[Q]":
         """Return this task type with choices for the next submission.
 
         Takes `at` or `delay` (`in_`), `priority`, `queue`, `timeout`, `max_retries`, `backoff` and
@@ -134,7 +143,19 @@ class TaskType(Generic[P, R]):
         return TaskCall(self._app, self.definition, checked_options(options), connection)
 
 
-class TaskCall:
+class Register(Protocol):
+    """What `@app.task(...)` returns: it takes the handler's function."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[TaskContext, Q], R], /
+    ) -> TaskType[Concatenate[TaskContext, Q], Q, R]: ...
+
+    @overload
+    def __call__(self, function: Callable[Q, R], /) -> TaskType[Q, Q, R]: ...
+
+
+class TaskCall(Generic[Q]):
     """A task type together with the options of a submission."""
 
     def __init__(
@@ -149,11 +170,12 @@ class TaskCall:
         self._options = complete_options(options, definition)
         self._connection = connection
 
-    async def submit(self, **parameters: Any) -> TaskHandle:
+    async def submit(self, *args: Q.args, **kwargs: Q.kwargs) -> TaskHandle:
         """Submit a task with these parameters and the chosen options."""
-        return await self._app.submit(self.build(**parameters), connection=self._connection)
+        return await self._app.submit(self.build(*args, **kwargs), connection=self._connection)
 
-    def build(self, **parameters: Any) -> NewTask:
+    def build(self, *args: Q.args, **kwargs: Q.kwargs) -> NewTask:
         """Return a task for `Mainspring.submit_many` without storing it."""
         definition = self._definition
-        return build_task(self._app.ids, definition.name, parameters, self._options, definition)
+        payload = named(definition, args, kwargs) if args else kwargs
+        return build_task(self._app.ids, definition.name, payload, self._options, definition)

@@ -8,7 +8,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future
 from datetime import datetime
 from typing import Any, Protocol, TypeVar, Unpack
 from uuid import UUID
@@ -37,7 +37,7 @@ class LoopThread:
                 "app.sync was called inside a coroutine, where it would block the event loop; "
                 "await the same method of the app itself"
             )
-        answer = asyncio.run_coroutine_threadsafe(work, self._running_loop())
+        answer = self._start(work)
         try:
             return answer.result()
         except CancelledError:
@@ -57,7 +57,7 @@ class LoopThread:
         """Whether this process has the thread now."""
         return self._loop is not None and self._pid == os.getpid()
 
-    def _running_loop(self) -> asyncio.AbstractEventLoop:
+    def _start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
         if self._pid != os.getpid():
             # The lock may have been held by a thread that does not exist in this child.
             self._lock = threading.Lock()
@@ -68,13 +68,20 @@ class LoopThread:
                 threading.Thread(
                     target=_serve, args=(self._loop,), name="mainspring-sync", daemon=True
                 ).start()
-            return self._loop
+            # Under the lock, so that `stop` comes before or after: what was handed over to the
+            # loop by then is begun, and answered.
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
+        # Whoever still waits for one of these in another thread would wait for ever.
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
     finally:
         loop.close()
 

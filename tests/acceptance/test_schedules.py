@@ -1,7 +1,9 @@
+import json
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from acceptance.shell import Shell
@@ -11,6 +13,13 @@ PATIENCE_SECONDS = 30.0
 
 def shown(installation: Shell, name: str) -> Any:
     return installation("schedules", "get", name, "--json").value
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 class TestPreview:
@@ -223,6 +232,19 @@ class TestCrontab:
                 task_id = installation("schedules", "trigger", line.split()[0]).out.strip()
                 end = installation("tasks", "watch", task_id, "--json").lines[-1]
                 assert end["status"] == "completed", end
+            # What a command leaves in the background ends with it when its time is over.
+            payload = {"command": f"sleep 1000 & echo $! > {tmp_path}/pid; wait"}
+            task_id = installation(
+                *("tasks", "submit", "shell", "--payload", json.dumps(payload)),
+                *("--timeout", "1s", "--max-retries", 0),
+            ).out.strip()
+            end = installation("tasks", "watch", task_id, "--json").lines[-1]
+            assert end["status"] == "failed", end
+            pid = int((tmp_path / "pid").read_text())
+            until = time.monotonic() + PATIENCE_SECONDS
+            while is_alive(pid) and time.monotonic() < until:
+                installation("schedules", "list")
+            assert not is_alive(pid)
         finally:
             assert worker.stop() == 0, worker.said
         assert (tmp_path / "out.txt").read_text() == "good night\n"

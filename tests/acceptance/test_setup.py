@@ -57,9 +57,18 @@ class TestUp:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            answer = shell("up", "--database-port", port)
+            answer = shell("up", "--embedded-port", port)
         assert answer.status == 1
         assert f"port {port} of 127.0.0.1 is not free (Address already in use)" in answer.sentence
+
+    def test_a_data_directory_that_is_damaged(self, shell: Shell) -> None:
+        cluster = shell.directory / ".mainspring" / "pgdata"
+        cluster.mkdir(parents=True)
+        (cluster / "PG_VERSION").write_text("18\n")
+        answer = shell("up")
+        assert answer.status == 1
+        assert f"{cluster}/postgresql.conf" in answer.sentence
+        assert "choose another directory" in answer.sentence
 
     def test_a_data_directory_that_is_a_file(self, shell: Shell) -> None:
         (shell.directory / "data").write_text("")
@@ -125,6 +134,21 @@ class TestDatabase:
         assert answer.status == 1
         assert "newer version of Mainspring" in answer.sentence
 
+    async def test_that_may_forget_what_it_acknowledged(self, shell: Shell, database: str) -> None:
+        connection = await asyncpg.connect(database)
+        name = await connection.fetchval("SELECT current_database()")
+        await connection.execute(f'ALTER DATABASE "{name}" SET synchronous_commit = off')
+        await connection.close()
+        shell.environment["MAINSPRING_DATABASE_URL"] = database
+        (shell.directory / "my_app.py").write_text(APP)
+        for command in (("scheduler",), ("worker", "--app", "my_app:app", "--processes", 1)):
+            running = shell.start(*command)
+            assert "in a crash" in running.until("warning: synchronous_commit is off")
+            assert running.stop() == 0
+        doctor = shell("doctor")
+        assert doctor.status == 1
+        assert "WRONG  durability" in doctor.out
+
     def test_of_another_kind(self, shell: Shell) -> None:
         answer = shell("tasks", "list", MAINSPRING_DATABASE_URL="mysql://me:hunter2@host/db")
         assert answer.status == 2
@@ -143,7 +167,12 @@ class TestApp:
         ("name", "part"),
         [
             ("no.such.module:app", "there is no module 'no.such.module'"),
-            ("broken:app", "ZeroDivisionError: division by zero"),
+            ("broken:app", "ZeroDivisionError: division by zero ("),
+            ("grammar:app", "grammar.py, line 2"),
+            ("quitting:app", "SystemExit: 7 ("),
+            ("mute:app", "cannot be imported: Mute ("),
+            ("loud:app", "ValueError: two lines ("),
+            ("refused:app", "refused.py, line 3"),
             ("wrong:app", "has no such name"),
             ("wrong:thing", "has 3 there"),
             ("wrong:", "write it as MODULE:APP"),
@@ -152,6 +181,16 @@ class TestApp:
     )
     def test_that_is_not_one(self, shell: Shell, name: str, part: str) -> None:
         (shell.directory / "broken.py").write_text("1 / 0\n")
+        (shell.directory / "grammar.py").write_text("\ndef broken(:\n")
+        (shell.directory / "quitting.py").write_text("raise SystemExit(7)\n")
+        (shell.directory / "mute.py").write_text(
+            "class Mute(Exception):\n    def __str__(self):\n        1 / 0\nraise Mute\n"
+        )
+        (shell.directory / "loud.py").write_text("raise ValueError('two\\r\\nlines')\n")
+        (shell.directory / "refused.py").write_text(
+            "from mainspring import Mainspring\napp = Mainspring()\n@app.task(timeout=-1)\n"
+            "def work(): ...\n"
+        )
         (shell.directory / "wrong.py").write_text("thing = 3\n")
         (shell.directory / "two.py").write_text(
             "from mainspring import Mainspring\napp = Mainspring()\nother = Mainspring()\n"

@@ -77,9 +77,26 @@ class TestSubmit:
         assert "is failed: ValueError: broken" in failed.err
 
     def test_waiting_is_bounded(self, installation: Shell) -> None:
-        late = installation("tasks", "submit", "nobody.does.this", "--wait", "--wait-timeout", "1s")
+        arguments = ("tasks", "submit", "nobody.does.this", "--wait", "--wait-timeout", "1s")
+        late = installation(*arguments, "--json")
         assert late.status == 1
         assert "did not end within 1 s" in late.err
+        assert late.value["status"] == "pending", "a script learns the id"
+
+    def test_with_the_app_the_defaults_of_its_type_apply(self, installation: Shell) -> None:
+        submit = ("tasks", "submit", "fail", "--app", "acceptance_app:app", "--in", "1h", "--json")
+        assert (
+            installation("tasks", "submit", "fail", "--in", "1h", "--json").value["max_retries"]
+            == 3
+        )
+        assert installation(*submit).value["max_retries"] == 0
+        assert installation(*submit, "--max-retries", 2).value["max_retries"] == 2
+        refused = installation(*submit, "--payload", '{"text": 1}')
+        assert refused.status == 2
+        assert "payload.text does not fit task type 'fail'" in refused.sentence
+        unknown = installation("tasks", "submit", "fial", "--app", "acceptance_app:app")
+        assert unknown.status == 2
+        assert "fial" in unknown.sentence
 
 
 class TestLooking:
@@ -270,7 +287,10 @@ class TestImport:
         (("cancel", "01900000-0000-7000-8000-00000000000x"), 2, "a task id is a UUID"),
         (("run-now", "01900000-0000-7000-8000-000000000000"), 4, "there is no task"),
         (("import", "/no/such/file"), 2, "No such file"),
-        (("list", "--since", "yesterday"), 2, "ISO 8601"),
+        (("import", "/dev/stdin"), 2, "save it as a regular file"),
+        (("list", "--since", "yesterday"), 2, "how long ago it was, such as 2h"),
+        (("list", "--since", "999999999d"), 2, "give a time from 1970 on"),
+        (("submit", "t", "--payload", "null"), 2, "payload is null; give a JSON object"),
     ],
 )
 def test_wrong_use_is_one_clear_sentence(

@@ -44,6 +44,8 @@ async def test_runs_by_hand_and_of_the_past(client: httpx.AsyncClient) -> None:
     assert (len(dry["nominal"]), dry["started"]) == (5, [])
     done = (await client.post("/v1/schedules/report/backfill", json=span)).json()
     assert len(done["started"]) == 5
+    made = (await client.get("/v1/tasks", params={"schedule": "report"})).json()["tasks"]
+    assert len(made) == 6
     ticks = (await client.get("/v1/schedules/report/history")).json()["ticks"]
     assert len(ticks) == 6
     refused = await client.post("/v1/schedules/report/trigger", json={"overlap": "skip"})

@@ -20,7 +20,7 @@ from mainspring.ports.schedules import (
     TickKind,
     TickOutcome,
 )
-from mainspring.ports.store import DeadLetterFilter, Hint
+from mainspring.ports.store import DeadLetterFilter, Hint, TaskFilter
 
 MINUTE = timedelta(minutes=1)
 
@@ -106,6 +106,23 @@ async def test_the_tick_is_kept_through_every_table(scene: Scene) -> None:
             await scene.settle(lease, Cancelled())
         assert (await scene.get(lease.id)).schedule == "report"
         await scene.store.cancel([lease.id])
+
+
+async def test_the_tasks_of_a_schedule_can_be_listed(scene: Scene) -> None:
+    timetable = Timetable(scene)
+    await timetable.make(overlap="allow")
+    await scene.submit()
+    for _ in range(3):
+        await timetable.minute()
+    waiting, done, dead = await scene.claim(3)
+    await scene.complete(done)
+    await scene.settle(dead, Failed(BOOM))
+    made = {lease.id for lease in (waiting, done, dead) if lease.tick is not None}
+    page = await scene.store.page(TaskFilter(schedule="report"), 10)
+    assert {task.task_id for task in page.tasks} >= made
+    assert {task.schedule for task in page.tasks} == {"report"}
+    assert len(page.tasks) == 3
+    assert (await scene.store.page(TaskFilter(schedule="other"), 10)).tasks == []
 
 
 async def test_a_replayed_dead_letter_keeps_its_tick(scene: Scene) -> None:

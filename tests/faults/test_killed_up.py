@@ -29,7 +29,7 @@ async def test_everything_goes_on_after_the_one_process_was_killed(
     data = tmp_path / "data"
     # A port, so that the database has the same URL whatever the length of this directory's name.
     options = ("up", "--app", "faults.handlers:app", "--data", str(data), "--processes", "1")
-    port = ("--database-port", str(free_port()))
+    port = ("--embedded-port", str(free_port()))
     first = stage.start(*options, *port)
     await first.says("ready", 60.0)
     running = state_file.read(data)
@@ -69,7 +69,7 @@ async def test_its_database_is_started_again_when_that_alone_is_killed(
     data = tmp_path / "data"
     everything = stage.start(
         *("up", "--app", "faults.handlers:app", "--data", str(data), "--processes", "1"),
-        *("--database-port", str(free_port())),
+        *("--embedded-port", str(free_port())),
     )
     await everything.says("ready", 60.0)
     running = state_file.read(data)

@@ -24,24 +24,22 @@ async def test_tasks_of_a_killed_worker_run_again_when_their_leases_are_over(
     # A heartbeat of the victim may lie between two looks, so the leases are read after its death.
     killed_at = stage.kill(psutil.Process(victim.pid))
     first_expiry = await stage.ask("SELECT min(lease_expires_at) FROM mainspring.tasks")
-    await eventually(lambda: all(map(has_ended, family)), "the end of its runners", 1.0)
+    await eventually(lambda: all(map(has_ended, family)), "the end of its runners")
     stage.deaths.update((member.pid, killed_at) for member in family)
 
     again = [record for record in await stage.happens("start", 2 * TASKS) if record["attempt"] > 1]
     await stage.settled()
 
     assert [record["attempt"] for record in again] == [2] * TASKS
-    print(
-        f"executed again {max(record['at'] for record in again) - killed_at:.2f} s after the kill"
-    )
     history = await stage.history()
-    taken = [row.started for row in history.rows if row.started is not None]
-    assert min(taken) >= first_expiry.timestamp()
-    taken_again = max(taken)
+    taken_back = [failed.ended for row in history.rows for failed in row.failed]
+    started = [row.started for row in history.rows if row.started is not None]
     print(
-        f"taken again {taken_again - killed_at:.2f} s after the kill of a {LEASE_SECONDS:g} s lease"
+        f"taken back {max(taken_back) - killed_at:.2f} s after the kill of a {LEASE_SECONDS:g} s "
+        f"lease, executed after {min(record['at'] for record in again) - killed_at:.2f} s"
     )
-    assert taken_again - killed_at <= LEASE_SECONDS + RECOVERY_SECONDS
+    assert min(taken_back + started) >= first_expiry.timestamp()
+    assert max(taken_back) - killed_at <= LEASE_SECONDS + RECOVERY_SECONDS
     assert [row.attempt_count for row in history.rows] == [2] * TASKS
     assert {failed.kind for row in history.rows for failed in row.failed} == {"lease_expired"}
     assert history.violations() == []

@@ -1,8 +1,8 @@
 """Watches every change of the store as it happens and holds it against the invariants.
 
-The numbers in the messages are those of RELIABILITY.md 2.2. What must be true is written here a
-second time, from the documents and not from the code of the store: its tables, its guards and
-`domain.status` may be wrong together.
+A message begins with the number of the invariant that does not hold. What must be true is written
+here a second time, from the documents and not from the code of the store: its tables, its guards
+and `domain.status` may be wrong together.
 """
 
 import hashlib
@@ -309,7 +309,7 @@ class Audit:
                 self.check(not passed, "I26", row.id, f"was passed over in lane {lane}")
 
     def lane(self, row: Row, now: datetime) -> str:
-        """The lane of a waiting task by the rules of REQUIREMENTS.md 6."""
+        """The lane of a waiting task by the rules of ADR 5."""
         waited = (now - row.scheduled_at).total_seconds()
         return lane_by_the_book(row.priority, waited, self.limit_seconds)
 

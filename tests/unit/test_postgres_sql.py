@@ -5,7 +5,7 @@ from importlib.resources import files
 
 import pytest
 
-from mainspring.adapters.postgres.failures import translated, without_password
+from mainspring.adapters.postgres.failures import server_of, translated
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.domain import errors
 from mainspring.domain.status import TRANSITIONS, Transition
@@ -103,7 +103,14 @@ def test_a_lost_connection_leaves_a_write_unknown_and_a_read_undone() -> None:
         assert type(translated(error, wrote=False)) is errors.StoreUnavailable
 
 
-def test_passwords_do_not_reach_messages() -> None:
-    shown = without_password("cannot reach postgresql://user:s3cr3t@host/db")
-    assert "s3cr3t" not in shown
-    assert "user" in shown
+def test_an_outage_names_the_server_and_no_password() -> None:
+    for dsn, server in (
+        ("postgresql://user:s3cr3t@host:1/db", "host:1"),
+        ("postgresql:///db?host=/run/pg", "/run/pg"),
+    ):
+        error = ConnectionError(f"no answer from {dsn}")
+        said = translated(error, wrote=False, server=server_of(dsn)).message
+        assert said.startswith(f"the task store at {server} cannot be reached")
+        assert "s3cr3t" not in said
+        said = translated(DriverError("28P01"), wrote=False, server=server_of(dsn)).message
+        assert said.startswith(f"the task store at {server} refuses the user or password")

@@ -13,14 +13,13 @@ from typing import Any, Final, TextIO
 
 import structlog
 
-from mainspring.domain.values import clip_text
+from mainspring.domain.values import clip_text, hide_secrets
 
 TEXT_BYTES_MAX: Final = 2000
 _SECRET_NAME: Final = re.compile(
     r"passw|secret|token$|api_?key|authorization|cookie|credential", re.IGNORECASE
 )
 _NOT_SECRET: Final = frozenset({"fencing_token"})
-_URL_ACCOUNT: Final = re.compile(r"(?<=://)[^\s/@:]*:[^\s/@]*(?=@)")
 _HIDDEN: Final = "***"
 
 Event = MutableMapping[str, Any]
@@ -68,7 +67,7 @@ def _redacted(logger: Any, method: str, event: Event) -> Event:
             event[name] = _HIDDEN
         elif not isinstance(value, int | float | bool | None):
             text = value if isinstance(value, str) else _shown(value)
-            event[name] = clip_text(_URL_ACCOUNT.sub(_HIDDEN, text), TEXT_BYTES_MAX)
+            event[name] = clip_text(hide_secrets(text), TEXT_BYTES_MAX)
     return event
 
 

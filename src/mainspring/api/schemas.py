@@ -93,6 +93,7 @@ class TaskQuery(In, frozen=True):
     ready: bool | None = None
     task_type: Name | None = None
     queue: Name | None = None
+    schedule: Name | None = None
     since: Instant | None = None
     until: Instant | None = None
     cursor: Cursor | None = None

@@ -223,6 +223,7 @@ class TaskRoutes:
             ready=query.ready,
             task_type=query.task_type,
             queue=query.queue,
+            schedule=query.schedule,
             since=_instant(query.since, "since"),
             until=_instant(query.until, "until"),
         )

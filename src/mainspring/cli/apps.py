@@ -4,10 +4,15 @@ import importlib
 import sys
 import traceback
 from pathlib import Path
+from typing import Final
 
 from mainspring.app import Mainspring
+from mainspring.cli.output import escaped
 from mainspring.domain.errors import AppNotFound
-from mainspring.domain.values import shown
+from mainspring.domain.values import clip_text, shown
+
+_SAID_BYTES_MAX: Final = 500
+_OURS: Final = Path(__file__).resolve().parents[1]
 
 
 def load_app(name: str) -> Mainspring:
@@ -39,17 +44,41 @@ def load_app(name: str) -> Mainspring:
 def _imported(module_name: str) -> object:
     try:
         return importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and _is_part(error.name, module_name):
             message = (
                 f"there is no module {module_name!r} in the working directory or the Python path"
             )
             raise AppNotFound(message) from None
-        place = traceback.extract_tb(error.__traceback__)[-1]
         raise AppNotFound(
-            f"module {module_name!r} cannot be imported: {type(error).__name__}: {error} "
-            f"({place.filename}, line {place.lineno})"
+            f"module {module_name!r} cannot be imported: {_said(error)} ({_place(error)})"
         ) from error
+
+
+def _said(error: BaseException) -> str:
+    """Return an error on one line, whatever its text is."""
+    kind = type(error).__name__
+    try:
+        said = error.msg if isinstance(error, SyntaxError) else str(error)
+    except Exception:  # noqa: BLE001 - any class may have any __str__
+        return kind
+    return escaped(" ".join(clip_text(f"{kind}: {said}", _SAID_BYTES_MAX).split()))
+
+
+def _place(error: BaseException) -> str:
+    """Return where the error is: in the user's own files, if it passed through them."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}, line {error.lineno}"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if _is_own(frame.filename)]
+    place = (own or frames)[-1]
+    return f"{place.filename}, line {place.lineno}"
+
+
+def _is_own(filename: str) -> bool:
+    path = Path(filename)
+    is_installed = "site-packages" in path.parts or _OURS in path.parents
+    return path.is_relative_to(Path.cwd()) and not is_installed
 
 
 def _is_part(missing: str | None, module_name: str) -> bool:

@@ -14,8 +14,16 @@ import click
 import uvloop
 
 from mainspring import __version__
+from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import note, print_json
+from mainspring.cli.trial.baseline import (
+    DEFAULT_PATH,
+    compare,
+    is_comparable,
+    read_baseline,
+    write_baseline,
+)
 from mainspring.cli.trial.handlers import app
 from mainspring.cli.trial.measures import (
     CALLERS,
@@ -33,9 +41,11 @@ from mainspring.cli.trial.stack import Program, start_program, throw_away_instal
 from mainspring.config import Settings, export
 from mainspring.wiring.checkup import facts_of, old_snapshot
 from mainspring.wiring.store import system_clock
+from mainspring.wiring.yardstick import reference_rate
 
 APP_NAME: Final = "mainspring.cli.trial.handlers:app"
 SNAPSHOT_SECONDS: Final = 60.0
+REFERENCE_ROUNDS: Final = 3
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -59,6 +69,19 @@ class Plan:
     is_flag=True,
     help="Measure the life cycle again while a session holds a snapshot that is 60 s old.",
 )
+@click.option(
+    "--baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help=f"Figures of an earlier version to compare with; {DEFAULT_PATH} if that is there.",
+)
+@click.option(
+    "--check", is_flag=True, help="Fail when a figure is worse than the baseline beyond the noise."
+)
+@click.option(
+    "--save-baseline",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the figures as the baseline of later versions.",
+)
 @json_option
 @store_options
 def bench(
@@ -68,14 +91,18 @@ def bench(
     pending: int,
     waiting: int,
     held_snapshot: bool,
+    baseline: Path | None,
+    check: bool,
+    save_baseline: Path | None,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
-) -> None:
+) -> int:
     """Measure submit rate, life-cycle rate and lateness, with a worker as real processes.
 
     Runs on the configured database, else on a throw-away PostgreSQL of its own. Rates are medians
-    of three rounds.
+    of three rounds. Each rate is also given as a ratio to a fixed piece of work that is measured in
+    the same run, and compared with that of an earlier version.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir, processes=processes)
     plan = Plan(
@@ -92,6 +119,27 @@ def bench(
         print_json(report)
     else:
         _print(report)
+    if save_baseline is not None:
+        write_baseline(save_baseline, report)
+    is_slower = _compare(report, baseline, is_asked_for=baseline is not None or check)
+    return EXIT_FAILED if check and is_slower else EXIT_DONE
+
+
+def _compare(report: dict[str, Any], path: Path | None, *, is_asked_for: bool) -> bool:
+    """Show how the figures compare with the baseline; True if one is worse beyond the noise."""
+    path = DEFAULT_PATH if path is None else path
+    if not is_asked_for and not path.exists():
+        return False
+    before = read_baseline(path)
+    if not is_comparable(report, before):
+        note(f"not compared with {path}: that was measured with {before.plan}")
+        return is_asked_for
+    found = compare(report, before)
+    note(f"compared with version {before.mainspring}, as ratios to the fixed work:")
+    for one in found:
+        verdict = "REGRESSION" if one.is_regression else "ok"
+        note(f"  {one.figure:<30} {one.before:>9.3f} {one.now:>9.3f} {one.change:>7}  {verdict}")
+    return any(one.is_regression for one in found)
 
 
 async def _run(settings: Settings, plan: Plan) -> dict[str, Any]:
@@ -121,6 +169,7 @@ async def _installation(settings: Settings) -> AsyncIterator[Settings]:
 async def _measure(settings: Settings, plan: Plan) -> dict[str, Any]:
     facts = await facts_of(settings)
     offset = 0.0 if _is_local(settings) else (system_clock().now() - facts.now).total_seconds()
+    before = await _reference(settings)
     note("submitting ...")
     report: dict[str, Any] = {
         "submit_per_s": round(await submit_rate(app, plan.tasks)),
@@ -138,6 +187,7 @@ async def _measure(settings: Settings, plan: Plan) -> dict[str, Any]:
         report |= await _measure_worker(settings, plan, worker, offset)
     finally:
         await worker.stop()
+    report["reference_per_s"] = round((before + await _reference(settings)) / 2)
     report["settings"] = {
         "mainspring": __version__,
         "python": platform.python_version(),
@@ -154,6 +204,11 @@ async def _measure(settings: Settings, plan: Plan) -> dict[str, Any]:
         "waiting": plan.waiting,
     }
     return report
+
+
+async def _reference(settings: Settings) -> float:
+    note("doing the fixed work that rates are compared with ...")
+    return statistics.median([await reference_rate(settings) for _ in range(REFERENCE_ROUNDS)])
 
 
 async def _measure_worker(

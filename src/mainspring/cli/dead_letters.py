@@ -59,7 +59,7 @@ def list_command(
                 task.task_type,
                 when(task.completed_at),
                 task.attempt_count,
-                (task.last_error or "")[:80],
+                task.last_error or "",
             )
             for task in found
         ),

@@ -11,7 +11,8 @@ from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.options import json_option
 from mainspring.cli.output import note, print_json, print_table
 from mainspring.cli.trial.handlers import app
-from mainspring.cli.trial.scenario import WEIGHED_QUEUE, Result, Scenario
+from mainspring.cli.trial.result import Result
+from mainspring.cli.trial.scenario import WEIGHED_QUEUE, Scenario
 from mainspring.cli.trial.stack import throw_away_installation
 from mainspring.config import Settings, export
 from mainspring.wiring.store import system_clock

@@ -13,9 +13,10 @@ import click
 from mainspring.core.json_text import decode
 from mainspring.core.lifecycle import task_id_of
 from mainspring.domain.errors import InvalidValue
-from mainspring.domain.values import PAYLOAD_BYTES_MAX, parse_instant, shown
+from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_instant, parse_instant, shown
 from mainspring.wiring.store import system_clock
 
+_READ_MAX: Final = PAYLOAD_BYTES_MAX + 1
 _DURATION: Final = re.compile(r"(?:\d{1,9}(?:\.\d{1,6})?[dhms])+", re.ASCII)
 _PART: Final = re.compile(r"(\d+(?:\.\d+)?)([dhms])", re.ASCII)
 _UNITS: Final = {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0}
@@ -35,9 +36,20 @@ def parse_duration(text: str, field: str) -> float:
 
 def parse_since(text: str, field: str) -> datetime:
     """Read a time, or a duration that is counted back from now."""
-    if text[:1].isdigit() and ("T" not in text and "-" not in text):
-        return system_clock().now() - timedelta(seconds=parse_duration(text, field))
-    return parse_instant(text, field)
+    try:
+        ago = parse_duration(text, field)
+    except InvalidValue:
+        ago = None
+    try:
+        if ago is None:
+            return parse_instant(text, field)
+        return check_instant(system_clock().now() - timedelta(seconds=ago), field)
+    except (InvalidValue, OverflowError):
+        message = (
+            f"{field} is {shown(text)}; give a time from 1970 on such as 2026-05-12T15:00:00Z, or "
+            "how long ago it was, such as 2h"
+        )
+        raise InvalidValue(message, field=field) from None
 
 
 def read_payload(argument: str | None) -> Mapping[str, Any] | None:
@@ -45,14 +57,16 @@ def read_payload(argument: str | None) -> Mapping[str, Any] | None:
     if argument is None:
         return None
     if argument == "-":
-        raw: str | bytes = sys.stdin.buffer.read(PAYLOAD_BYTES_MAX + 1)
+        # Python has no standard input at all when it was started with it closed.
+        raw: str | bytes = b"" if sys.stdin is None else sys.stdin.buffer.read(_READ_MAX)
     elif argument.startswith("@"):
         raw = _read_file(argument[1:])
     else:
         raw = argument
     value = decode(raw, "payload")
     if not isinstance(value, dict):
-        message = f"payload is {shown(value)}; give a JSON object, the handler's parameters by name"
+        text = "null" if value is None else shown(value)
+        message = f"payload is {text}; give a JSON object, the handler's parameters by name"
         raise InvalidValue(message, field="payload")
     return value
 
@@ -60,7 +74,7 @@ def read_payload(argument: str | None) -> Mapping[str, Any] | None:
 def _read_file(name: str) -> bytes:
     try:
         with Path(name).open("rb") as file:
-            return file.read(PAYLOAD_BYTES_MAX + 1)
+            return file.read(_READ_MAX)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise InvalidValue(f"payload file {shown(name)}: {reason}", field="payload") from None

@@ -1,14 +1,19 @@
 """Writing data to standard output and everything else to standard error."""
 
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
 
 from mainspring.domain.task import Task
+
+CELL_LENGTH_MAX: Final = 80
+_CELL_LENGTH_MIN: Final = 12
+_GAP: Final = 2
 
 
 def print_json(value: Any) -> None:
@@ -41,12 +46,23 @@ def when(moment: datetime | None) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    """Write columns of text; the last one may be cut to the width of a terminal."""
+    """Write columns of text; the last one is cut to `CELL_LENGTH_MAX` and, on a terminal, to its
+    width.
+    """
     cells = [list(columns), *([escaped(str(cell)) for cell in row] for row in rows)]
     widths = [max(len(row[at]) for row in cells) for at in range(len(columns))]
+    room = CELL_LENGTH_MAX
+    if is_terminal():
+        others = sum(widths[:-1]) + _GAP * (len(widths) - 1)
+        room = min(room, max(_CELL_LENGTH_MIN, shutil.get_terminal_size().columns - others))
     for row in cells:
-        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+        parts = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        click.echo((" " * _GAP).join([*parts[:-1], shortened(row[-1], room)]).rstrip())
+
+
+def shortened(text: str, length: int) -> str:
+    """Return text of at most so many characters, with a sign that there is more of it."""
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def print_task(task: Task) -> None:

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from io import UnsupportedOperation
 from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -56,8 +57,10 @@ class Tally:
         if as_json:
             print_json({"line": number, "field": field, "error": message})
         elif self.refused <= _REPORTED_MAX:
+            _wipe_bar()
             note(f"line {number}: {escaped(message)}")
         elif self.refused == _REPORTED_MAX + 1:
+            _wipe_bar()
             note("further wrong lines are counted and not shown; --json shows all")
 
 
@@ -75,6 +78,12 @@ def import_tasks(settings: Settings, path: Path, *, check_only: bool, as_json: b
                         moved(batch[-1].end)
                 else:
                     with_session(settings, partial(_store, lines, tally, moved, as_json=as_json))
+    except UnsupportedOperation:
+        message = (
+            f"file {shown(str(path))} is read twice, so that importing it again adds nothing; "
+            "save it as a regular file"
+        )
+        raise InvalidValue(message, field="file") from None
     except OSError as error:
         raise InvalidValue(f"file {shown(str(path))}: {error.strerror}", field="file") from None
     if as_json:
@@ -170,6 +179,12 @@ def _digest(file: BinaryIO) -> str:
         digest.update(chunk)
     file.seek(0)
     return digest.hexdigest()[:_DIGEST_LENGTH]
+
+
+def _wipe_bar() -> None:
+    """Make room for a line of text where the bar is; the bar is drawn anew when it moves."""
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[2K", nl=False, err=True)
 
 
 @contextmanager

@@ -8,11 +8,11 @@ from uuid import UUID
 import click
 import msgspec
 from rich.live import Live
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.output import escaped, is_terminal, print_json, when
+from mainspring.cli.output import escaped, is_terminal, print_json, shortened
 from mainspring.cli.sessions import with_session
 from mainspring.config import Settings
 from mainspring.core.session import Session
@@ -21,6 +21,7 @@ from mainspring.domain.task import Task
 from mainspring.ports.store import TaskFilter
 
 _ROWS: Final = 20
+_ID_LENGTH: Final = 36
 _ERROR_LENGTH: Final = 60
 
 
@@ -34,7 +35,7 @@ def watch_tasks(
             show = _line_printer(as_json=as_json)
             return await _follow(session, task_id, pause_seconds, show)
         if is_terminal() and not as_json:
-            return await _live_table(session, pause_seconds)
+            return await _show_live(session, pause_seconds)
         return await _stream(session, pause_seconds, _line_printer(as_json=as_json))
 
     with suppress(KeyboardInterrupt):
@@ -78,30 +79,33 @@ async def _stream(session: Session, pause_seconds: float, show: Callable[[Task],
         await session.clock.sleep(pause_seconds)
 
 
-async def _live_table(session: Session, pause_seconds: float) -> NoReturn:
+async def _show_live(session: Session, pause_seconds: float) -> NoReturn:
     with Live(auto_refresh=False) as live:
         while True:
             page = await session.store.page(TaskFilter(), _ROWS)
-            live.update(_table(page.tasks), refresh=True)
+            live.update(live_table(page.tasks), refresh=True)
             await session.clock.sleep(pause_seconds)
 
 
-def _table(found: list[Task]) -> Table:
-    columns = ("ID", "TYPE", "STATUS", "PRIORITY", "SCHEDULED", "ATTEMPT", "PROGRESS", "ERROR")
-    table = Table(*columns, box=None)
+def live_table(found: list[Task]) -> Table:
+    """Return what is on the screen: a task a line, the newest first."""
+    # A row is a line. What gives way on a narrow terminal is the text of the last two columns, and
+    # never the id, because it is copied from here.
+    firm = (Column(name, no_wrap=True) for name in ("STATUS", "TYPE", "SCHEDULED", "ATTEMPT"))
+    whole = Column("ID", no_wrap=True, min_width=_ID_LENGTH)
+    table = Table(whole, *firm, "PROGRESS", "ERROR", box=None)
     for task in found:
         cells = (
             str(task.task_id),
-            escaped(task.task_type),
             _status(task),
-            str(task.priority),
-            when(task.scheduled_at),
+            escaped(task.task_type),
+            f"{task.scheduled_at.astimezone():%m-%d %H:%M:%S}",
             str(task.attempt_count),
             _progress(task).strip(),
-            escaped(task.last_error or "")[:_ERROR_LENGTH],
+            shortened(escaped(task.last_error or ""), _ERROR_LENGTH),
         )
         # As Text: brackets in what users wrote are no markup.
-        table.add_row(*(Text(cell) for cell in cells))
+        table.add_row(*(Text(cell, no_wrap=True, overflow="ellipsis") for cell in cells))
     return table
 
 

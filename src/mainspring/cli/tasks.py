@@ -7,16 +7,26 @@ from uuid import UUID
 
 import click
 
+from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_CONFLICT, EXIT_DONE, EXIT_FAILED
 from mainspring.cli.inputs import as_task_id, as_task_ids, parse_duration, parse_since, read_payload
 from mainspring.cli.options import json_option, settings_of, store_options
-from mainspring.cli.output import escaped, note, print_json, print_table, print_task, when
+from mainspring.cli.output import (
+    escaped,
+    note,
+    print_json,
+    print_table,
+    print_task,
+    shortened,
+    when,
+)
 from mainspring.cli.sessions import with_session
 from mainspring.cli.task_import import import_tasks
 from mainspring.cli.task_watch import watch_tasks
 from mainspring.core.options import TaskOptions, checked_options
 from mainspring.core.session import Session
 from mainspring.core.submission import build_task, complete_options
+from mainspring.domain.errors import WaitTimedOut
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Task
 from mainspring.domain.values import check_name, parse_instant
@@ -58,12 +68,17 @@ def _chosen(given: Mapping[str, Any]) -> TaskOptions:
     for name in ("delay", "timeout"):
         text = given[name]
         chosen[name] = None if text is None else parse_duration(text, name)
-    return complete_options(checked_options(chosen))
+    return checked_options(chosen)
 
 
 @tasks.command()
 @click.argument("task_type", metavar="TYPE")
 @_task_options
+@click.option(
+    "--app",
+    metavar="MODULE:APP",
+    help="Check the payload against the handler in this app; its defaults apply.",
+)
 @click.option("--wait", "do_wait", is_flag=True, help="Wait until the task has ended.")
 @click.option(
     "--wait-timeout",
@@ -76,6 +91,7 @@ def submit(
     task_type: str,
     *,
     payload: str | None,
+    app: str | None,
     do_wait: bool,
     wait_timeout: str | None,
     as_json: bool,
@@ -85,12 +101,17 @@ def submit(
 ) -> int:
     """Submit a task and print its id. It is on disk when this returns.
 
+    Priority, timeout, retries and queue that the handler's decorator names are known in its app
+    only: without --app the defaults in brackets apply.
+
     With --wait the exit status is 0 if the task completed and 1 if it ended otherwise, or did not
     end in time.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    options = _chosen(given)
-    built = build_task(system_ids(), task_type, read_payload(payload) or {}, options)
+    definition = None if app is None else load_app(app).registry.get(task_type)
+    options = complete_options(_chosen(given), definition)
+    payload_value = read_payload(payload) or {}
+    built = build_task(system_ids(), task_type, payload_value, options, definition)
     patience = options.timeout if given["timeout"] is not None else None
     if wait_timeout is not None:
         patience = parse_duration(wait_timeout, "wait_timeout")
@@ -112,7 +133,12 @@ async def _submit(
     await _note_unserved(session, built.task_type)
     status: TaskStatus | None = None
     if do_wait:
-        status = await session.waiting.wait(stored.id, patience)
+        try:
+            status = await session.waiting.wait(stored.id, patience)
+        except WaitTimedOut:
+            if as_json:
+                print_json(await session.lifecycle.get(stored.id))
+            raise
     task = await session.lifecycle.get(stored.id) if as_json or do_wait else None
     if task is not None and as_json:
         print_json(task)
@@ -122,7 +148,8 @@ async def _submit(
         if not as_json:
             note(f"completed{_result(task)}")
         return EXIT_DONE
-    note(f"task {task.task_id} is {task.status}: {task.last_error or task.reason or 'no reason'}")
+    why = escaped(task.last_error or task.reason or "no reason")
+    note(f"task {task.task_id} is {task.status}: {why}")
     return EXIT_FAILED
 
 
@@ -137,7 +164,11 @@ async def _note_unserved(session: Session, task_type: str) -> None:
 
 
 def _result(task: Task) -> str:
-    return "" if task.result is None else f": {escaped(bytes(task.result).decode())[:_SHOWN]}"
+    return (
+        ""
+        if task.result is None
+        else f": {shortened(escaped(bytes(task.result).decode()), _SHOWN)}"
+    )
 
 
 @tasks.command("import")
@@ -186,6 +217,7 @@ def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Pat
 )
 @click.option("--type", "task_type", metavar="T", help="Only this task type.")
 @click.option("--queue", metavar="Q", help="Only this queue.")
+@click.option("--schedule", metavar="NAME", help="Only what this schedule made.")
 @click.option("--since", metavar="T", help="Created since a time, or so long ago: 2h.")
 @click.option("--until", metavar="T", help="Created before a time, or so long ago: 1h.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
@@ -196,6 +228,7 @@ def list_command(
     status: str | None,
     task_type: str | None,
     queue: str | None,
+    schedule: str | None,
     since: str | None,
     until: str | None,
     limit: int,
@@ -210,6 +243,7 @@ def list_command(
         ready=True if status == "ready" else None,
         task_type=None if task_type is None else check_name(task_type, "type"),
         queue=None if queue is None else check_name(queue, "queue"),
+        schedule=None if schedule is None else check_name(schedule, "schedule"),
         since=None if since is None else parse_since(since, "since"),
         until=None if until is None else parse_since(until, "until"),
     )
@@ -240,7 +274,7 @@ def print_tasks(found: list[Task]) -> None:
                 task.queue,
                 when(task.scheduled_at),
                 task.attempt_count,
-                (task.last_error or "")[:60],
+                task.last_error or "",
             )
             for task in found
         ),

@@ -17,8 +17,7 @@ from mainspring.wiring.roles import run_up
 @listen_options
 @worker_options
 @click.option(
-    "--database-port",
-    "embedded_port",
+    "--embedded-port",
     type=int,
     help="TCP port for the PostgreSQL it runs (default: a socket in the data directory).",
 )

@@ -7,7 +7,7 @@ as such, and an unknown or missing name is refused.
 
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -53,6 +53,28 @@ def is_async(handler: Callable[..., Any]) -> bool:
     """Whether calling the handler makes a coroutine."""
     called = type(handler).__call__ if not inspect.isroutine(handler) else handler
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(called)
+
+
+def named(
+    definition: TaskDefinition, given: Sequence[Any], by_name: Mapping[str, Any]
+) -> Arguments:
+    """Return parameters by name, of which the first were given by position.
+
+    Raises `InvalidValue` for more of them than the handler has, or for one that is given twice.
+    """
+    names = definition.parameters.__struct_fields__
+    if len(given) > len(names):
+        raise InvalidValue(
+            f"payload has {len(given)} values by position, and task type {definition.name!r} has "
+            f"{len(names)} parameters: {', '.join(names) or 'none'}",
+            field="payload",
+        )
+    arguments = dict(zip(names, given, strict=False))
+    for name in by_name:
+        if name in arguments:
+            field = f"payload.{name}"
+            raise InvalidValue(f"{field} is given by position and by name; keep one", field=field)
+    return {**arguments, **by_name}
 
 
 def arguments_of(definition: TaskDefinition, payload: Any) -> Arguments:

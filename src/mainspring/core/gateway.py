@@ -32,6 +32,7 @@ from mainspring.domain.namespaces import (
     namespace_of,
     plain_key,
     plain_queue,
+    stored_queue,
 )
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
@@ -106,7 +107,10 @@ class Gateway:
         """Return a page of the tasks that who asks may see."""
         who.require(Scope.READ)
         queue = None if which.queue is None else who.stored_queue(which.queue)
-        visible = msgspec.structs.replace(which, queue=queue, queues=await self.queues_of(who))
+        schedule = None if which.schedule is None else stored_queue(who.namespace, which.schedule)
+        visible = msgspec.structs.replace(
+            which, queue=queue, schedule=schedule, queues=await self.queues_of(who)
+        )
         page = await self._store.page(visible, limit, cursor)
         return Page([plain_task(task) for task in page.tasks], page.cursor)
 

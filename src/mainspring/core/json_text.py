@@ -1,6 +1,6 @@
 """Reading JSON text from outside so that nothing in it is changed silently or does harm.
 
-The parsers at hand accept what the task store or another client cannot hold (RELIABILITY.md 0.3):
+The parsers at hand accept what the task store or another client cannot hold:
 numbers that are not numbers, numbers that turn into others, keys that hide one another, nesting
 without end. All of that is refused here, with the name of the field.
 """
@@ -17,6 +17,7 @@ from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 from mainspring.domain.values import (
     DEPTH_MAX,
     NODES_MAX,
+    NO_NUMBER,
     NUMBER_DIGITS_MAX,
     PAYLOAD_BYTES_MAX,
     check_json,
@@ -42,7 +43,10 @@ def decode(text: str | bytes, field: str, bytes_max: int = PAYLOAD_BYTES_MAX) ->
     except UnicodeError:
         raise InvalidValue(f"{field} is not text in UTF-8", field=field) from None
     if len(data) > bytes_max:
-        message = f"{field} has {len(data):,} bytes; the most is {bytes_max:,}"
+        message = (
+            f"{field} has more than {bytes_max:,} bytes; keep the data elsewhere and give its "
+            "address"
+        )
         raise PayloadTooLarge(message, field=field)
     reader = _Reader(field)
     try:
@@ -89,7 +93,7 @@ class _Reader:
         return value
 
     def constant(self, name: str) -> Any:
-        raise self._refusal(f"contains {name}, which JSON has no number for")
+        raise self._refusal(f"contains {name}, {NO_NUMBER}")
 
     def whole(self, literal: str) -> int:
         if len(literal) > NUMBER_DIGITS_MAX:

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 from uuid import UUID
 
-from mainspring.domain.errors import StoreUnavailable, Unavailable, WaitTimedOut
+from mainspring.domain.errors import MainspringError, StoreUnavailable, Unavailable, WaitTimedOut
 from mainspring.domain.status import TERMINAL, TaskStatus
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import TaskReader
@@ -75,6 +75,9 @@ class Waiting:
             except Unavailable as error:
                 self._outage = error
                 continue
+            except MainspringError as error:
+                self._give_up(error)
+                continue
             self._outage = None
             for task_id, status in found.items():
                 if status in TERMINAL:
@@ -84,6 +87,14 @@ class Waiting:
         for answer in self._waiters.get(task_id, ()):
             if not answer.done():
                 answer.set_result(status)
+
+    def _give_up(self, error: MainspringError) -> None:
+        """Tell everyone who waits of an error that does not pass by itself."""
+        for answers in self._waiters.values():
+            for answer in answers:
+                if not answer.done():
+                    # An exception object carries one traceback, so they do not share one.
+                    answer.set_exception(type(error)(error.message, field=error.field))
 
     def _late(self, task_id: UUID, timeout: float | None) -> Unavailable:
         if self._outage is not None:

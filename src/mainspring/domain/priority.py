@@ -42,7 +42,7 @@ WEIGHTS: Final[dict[Level, int]] = {
     Level.NORMAL: 15,
     Level.LOW: 5,
 }
-"""Starts out of 100 while every lane is backlogged (REQUIREMENTS.md section 6)."""
+"""Starts out of 100 while every lane is backlogged."""
 
 STEPS: Final[dict[Level, int]] = {
     lane: math.lcm(*WEIGHTS.values()) // weight for lane, weight in WEIGHTS.items()

@@ -2,7 +2,7 @@
 
 The delay before attempt n + 1 is ``min(base * multiplier ** (n - 1), max)`` for exponential,
 ``min(base * n, max)`` for linear and ``base`` for fixed back-off, plus up to a quarter of itself
-at random (REQUIREMENTS.md section 8), so that tasks that failed together do not return together.
+at random, so that tasks that failed together do not return together.
 """
 
 from enum import StrEnum

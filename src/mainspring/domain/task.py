@@ -66,7 +66,7 @@ class Submission(msgspec.Struct, frozen=True):
     """The key was used before for a different task; nothing was stored."""
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class Lease(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     """A claimed task: everything a worker needs to run one attempt of it."""
 
     id: UUID
@@ -193,7 +193,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """A task as people see it (REQUIREMENTS.md section 4)."""
+    """A task as people see it."""
 
     task_id: UUID
     task_type: str

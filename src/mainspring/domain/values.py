@@ -1,8 +1,8 @@
 """What a value must be to be accepted, everywhere and before anything is stored.
 
 The bounds are the intersection of what Python, PostgreSQL, Redis, protobuf and JavaScript can all
-hold (RELIABILITY.md 0.3 and 4.2). Each function returns the accepted value or raises
-`InvalidValue` with the name of the field, what was wrong and what would be right.
+hold. Each function returns the accepted value or raises `InvalidValue` with the name of the
+field, what was wrong and what would be right.
 """
 
 import math
@@ -21,6 +21,7 @@ ERROR_BYTES_MAX: Final = 8 * 1024
 DEPTH_MAX: Final = 64
 NODES_MAX: Final = 10_000
 NUMBER_DIGITS_MAX: Final = 64
+NO_NUMBER: Final = "which JSON has no number for; send null or text"
 NAME_LENGTH_MAX: Final = 200
 KEY_LENGTH_MAX: Final = 255
 TIMEOUT_SECONDS_MAX: Final = 30 * 86400.0
@@ -30,6 +31,9 @@ INSTANT_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MAX: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*", re.ASCII)
+_URL_ACCOUNT: Final = re.compile(r"(?<=://)[^\s/@:]*:[^\s/]*(?=@)")
+_PASSWORD: Final = re.compile(r"(?<=password=)(?:'[^']*'|[^\s'&;,)]+)", re.IGNORECASE)
+_HIDDEN: Final = "***"
 _NUMBER_LIMIT: Final = 10**NUMBER_DIGITS_MAX
 _SHOWN: Final = 60
 
@@ -87,7 +91,7 @@ def check_seconds(
         if seconds <= high and (seconds > 0 or (zero and seconds == 0)):
             return seconds
     least = "from 0" if zero else "above 0"
-    message = f"{field} is {shown(value)}; give a number of seconds {least} and up to {high:g}"
+    message = f"{field} is {shown(value)}; give a number of seconds {least} and up to {high:,.0f}"
     raise InvalidValue(message, field=field)
 
 
@@ -213,8 +217,9 @@ def _problem(part: object) -> str | None:
             return None
         return f"is a whole number of more than {NUMBER_DIGITS_MAX} digits; send it as text"
     if isinstance(part, float):
-        return None if math.isfinite(part) else f"is {part}, which JSON has no number for"
-    return f"is a {type(part).__name__}; use text, numbers, true, false, null, lists and objects"
+        return None if math.isfinite(part) else f"is {part}, {NO_NUMBER}"
+    kind = type(part).__name__
+    return f"has the type {kind}; use text, numbers, true, false, null, lists and objects"
 
 
 def _text_problem(text: str) -> str | None:
@@ -231,6 +236,11 @@ def _text_problem(text: str) -> str | None:
 def _dotted(field: str, path: tuple[object, ...]) -> str:
     steps = (f"[{step}]" if isinstance(step, int) else f".{shown(step)[1:-1]}" for step in path)
     return (field + "".join(steps))[:NAME_LENGTH_MAX]
+
+
+def hide_secrets(text: str) -> str:
+    """Return text without the accounts in its URLs and without what follows `password=`."""
+    return _PASSWORD.sub(_HIDDEN, _URL_ACCOUNT.sub(_HIDDEN, text))
 
 
 def clip_text(text: str, bytes_max: int = ERROR_BYTES_MAX) -> str:

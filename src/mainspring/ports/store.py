@@ -174,6 +174,9 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None = None
     """The queues that the caller may see; None: all."""
 
+    schedule: str | None = None
+    """Name of the schedule that made them."""
+
     since: datetime | None = None
     until: datetime | None = None
 

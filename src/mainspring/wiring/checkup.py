@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from mainspring.adapters.postgres.checkup import ServerFacts, held_snapshot, server_facts
+from mainspring.adapters.postgres.safety import Severity, inspect
 from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings, unknown_variables, without_password
 from mainspring.domain.errors import MainspringError
@@ -121,10 +122,18 @@ async def _workers(settings: Settings) -> AsyncIterator[Finding]:
     finally:
         await store.close()
     yield Finding("workers", ok=True, detail=f"{len(found)} alive; {dead_letters} dead letters")
-    detail = "every task that is ready has a worker with a handler for it"
+    detail = (
+        f"no task waits for over {UNSERVED_SECONDS:.0f} s without a worker that has its handler"
+    )
     if unserved:
         detail = f"ready tasks wait that no worker has a handler for: {', '.join(unserved)}"
     yield Finding("task types", not unserved, detail)
+
+
+async def risks(settings: Settings) -> list[str]:
+    """Return a sentence for each setting of the server that endangers what it was told to keep."""
+    found = await inspect(settings.database_direct_url or database_url(settings), session=False)
+    return [one.message for one in found if one.severity is Severity.WARNING]
 
 
 async def facts_of(settings: Settings) -> ServerFacts:

@@ -75,6 +75,6 @@ def _check_port(port: int) -> None:
         except OSError as error:
             raise AddressInUse(
                 f"port {port} of 127.0.0.1 is not free ({error.strerror}); choose another one "
-                "with --database-port or MAINSPRING_EMBEDDED_PORT",
+                "with --embedded-port or MAINSPRING_EMBEDDED_PORT",
                 field="embedded_port",
             ) from None

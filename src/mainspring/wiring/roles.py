@@ -8,12 +8,14 @@ from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
 from mainspring.wiring.api import api_running
+from mainspring.wiring.checkup import risks
 from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import alert_of, deploy_schedules, scheduler_service
 from mainspring.wiring.stopping import Stopping
 from mainspring.wiring.store import migrate, open_store
 from mainspring.wiring.worker import worker_agent
 from mainspring.worker.agent import Agent
+from mainspring.worker.collection import collect_rarely
 
 Tell = Callable[[str], None]
 
@@ -24,6 +26,7 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
     with stopping.on_signals():
         store = await open_store(settings)
         try:
+            await _warn(settings, tell)
             export(settings)
             await deploy_schedules(store, registry)
             agent = worker_agent(store, settings, registry)
@@ -39,6 +42,7 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
     with stopping.on_signals():
         store = await open_store(settings)
         try:
+            await _warn(settings, tell)
             await deploy_schedules(store, registry)
             duties = asyncio.create_task(_duties(store, settings, registry))
             tell("scheduler is ready")
@@ -76,10 +80,17 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
                 tell(f"database is migrated: {len(applied)} steps")
             store = await open_store(located)
             try:
+                await _warn(located, tell)
                 async with api_running(store, located, tell):
                     return await _serve(store, located, registry, stopping, tell)
             finally:
                 await store.close()
+
+
+async def _warn(settings: Settings, tell: Tell) -> None:
+    """A server that can forget what it acknowledged works all the same, so it has to be said."""
+    for risk in await risks(settings):
+        tell(f"warning: {risk}")
 
 
 async def _serve(
@@ -107,6 +118,7 @@ async def _run_agent(
     agent: Agent, stopping: Stopping, tell: Tell, beside: "asyncio.Task[None] | None" = None
 ) -> bool:
     """Run an agent until it has drained; its drain is cut short by a second signal."""
+    collect_rarely()
     running = asyncio.create_task(agent.run(), name="mainspring-worker")
     drain = asyncio.create_task(stopping.drain.wait())
     now = asyncio.create_task(stopping.now.wait())

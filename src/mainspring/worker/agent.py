@@ -10,7 +10,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from mainspring.core.registry import Registry
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import MainspringError, Unavailable
 from mainspring.ports.clock import Chance, Clock
 from mainspring.ports.store import Hint, Store, WorkerState
 from mainspring.worker.attempts import Attempts
@@ -19,6 +19,7 @@ from mainspring.worker.enforcer import Enforcer
 from mainspring.worker.held import WorkerStats
 from mainspring.worker.messages import StopReason
 from mainspring.worker.options import WorkerOptions
+from mainspring.worker.progress import send_progress
 from mainspring.worker.setting import Setting
 from mainspring.worker.waiting import first_of
 
@@ -89,12 +90,14 @@ class Agent:
                 await self._until_asked()
                 await self._finish_running()
         finally:
-            await self._hand_back()
-            for duty in duties:
-                duty.cancel()
-            await asyncio.gather(*duties, return_exceptions=True)
-            await self._leave()
-            self._finished.set()
+            try:
+                await self._hand_back()
+                for duty in duties:
+                    duty.cancel()
+                await asyncio.gather(*duties, return_exceptions=True)
+                await self._leave()
+            finally:
+                self._finished.set()
 
     async def run_once(self) -> int:
         """Claim once and start what was claimed; returns how many attempts are held now."""
@@ -129,7 +132,7 @@ class Agent:
         while True:
             try:
                 await duty()
-            except Unavailable as error:
+            except MainspringError as error:
                 self._tell_away(error)
             except Exception:  # noqa: BLE001 - whatever it is, the other duties go on
                 self._log.exception("a duty of the worker failed and starts again")
@@ -137,12 +140,13 @@ class Agent:
                 return
             await self._clock.sleep(_RETRY_SECONDS)
 
-    def _tell_away(self, error: Unavailable) -> None:
+    def _tell_away(self, error: MainspringError) -> None:
         """Once for all duties, and again now and then: an outage is one event, not thousands."""
         now = self._clock.monotonic()
         if now >= self._quiet_until:
             self._quiet_until = now + _QUIET_SECONDS
-            self._log.warning("the task store is away; trying again", error=str(error))
+            what = "is away" if isinstance(error, Unavailable) else "refuses this worker"
+            self._log.warning(f"the task store {what}; trying again", error=str(error))
 
     async def _listen(self) -> None:
         wakeups = self._store.wakeups()
@@ -172,11 +176,14 @@ class Agent:
     async def _store_progress(self) -> None:
         while True:
             await self._attempts.reported.wait()
-            for held in self._attempts.take_progress():
-                progress, held.progress = held.progress, None
-                if progress is None:
-                    continue
-                if not await self._store.progress(held.reference, progress):
+            reporting = self._attempts.take_progress()
+            for place, held in enumerate(reporting):
+                try:
+                    is_held = await send_progress(self._store, held)
+                except Unavailable:
+                    self._attempts.report_again(reporting[place:])
+                    raise
+                if not is_held:
                     self._attempts.stop(held, StopReason.LOST)
             # What is replaced meanwhile is never written.
             await self._clock.sleep(_PROGRESS_SECONDS)
@@ -205,7 +212,8 @@ class Agent:
         self._attempts.is_draining = True
         self._claimer.stop()
         self._attempts.release_waiting()
-        with suppress(Unavailable, TimeoutError):
+        # The register informs people: nothing that it answers keeps running tasks from finishing.
+        with suppress(MainspringError, TimeoutError):
             async with asyncio.timeout(_STORE_SECONDS):
                 await self._store.beat(self._state())
 
@@ -237,6 +245,6 @@ class Agent:
         await self._attempts.completer.close()
 
     async def _leave(self) -> None:
-        with suppress(Unavailable, TimeoutError):
+        with suppress(MainspringError, TimeoutError):
             async with asyncio.timeout(_STORE_SECONDS):
                 await self._store.leave(self._setting.worker_id)

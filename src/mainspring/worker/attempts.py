@@ -2,7 +2,7 @@
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mainspring.core.registry import Mode
@@ -112,6 +112,13 @@ class Attempts:
         self.reported.clear()
         reporting, self._reporting = self._reporting, {}
         return list(reporting.values())
+
+    def report_again(self, attempts: Iterable[Held]) -> None:
+        """Take back attempts whose progress could not be stored."""
+        for held in attempts:
+            if not held.is_settling:
+                self._reporting.setdefault(held.number, held)
+                self.reported.set()
 
     def runner_ready(self, runner: RunnerProcess) -> None:
         """Called by a runner that has loaded the app."""

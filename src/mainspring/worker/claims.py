@@ -90,7 +90,7 @@ class Claimer:
     async def claim(self, modes: Modes) -> float:
         """Claim once; returns how many seconds to wait before the next claim (0: there is more)."""
         limit = min(self._options.claim_limit, *map(self._wanted, _bounding(modes)))
-        if limit <= 0:
+        if limit <= 0 or self._attempts.completer.is_behind:
             return self._options.poll_seconds
         share = self._shares.setdefault(modes, FairShare())
         request = ClaimRequest(

@@ -25,11 +25,15 @@ from mainspring.domain.task import (
 )
 from mainspring.worker.execution import failure
 from mainspring.worker.held import Held, Holdings, WorkerStats
+from mainspring.worker.progress import send_progress
 from mainspring.worker.setting import Setting
 
 FLIGHTS_MAX: Final = 2
 PAUSE_SECONDS: Final = 0.05
 PAUSE_SECONDS_MAX: Final = 1.0
+BEHIND_BATCHES: Final = 20
+"""So many full batches of endings may wait before the worker takes no more tasks."""
+
 _SHOWN: Final = 5
 
 
@@ -58,6 +62,11 @@ class Completer:
         self._stats = stats
         self._waiting: deque[_Item] = deque()
         self._flights: set[asyncio.Task[None]] = set()
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether endings wait that should be stored before more tasks are run."""
+        return len(self._waiting) > BEHIND_BATCHES * self._batch_tasks
 
     def add(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
         """Store how an attempt ended, soon."""
@@ -144,9 +153,7 @@ class Completer:
     async def _store_progress(self, batch: list[_Item]) -> None:
         """What a handler said last is kept with the finished task."""
         for item in batch:
-            progress, item.held.progress = item.held.progress, None
-            if progress is not None:
-                await self._store.progress(item.held.reference, progress)
+            await send_progress(self._store, item.held)
 
     async def _without_committed(self, batch: list[_Item]) -> list[_Item]:
         """Check the tasks that handlers say they have completed themselves."""
@@ -172,6 +179,9 @@ class Completer:
 
     async def _isolate(self, batch: list[_Item], error: Exception) -> list[_Item]:
         """One ending that the store refuses must not fail its neighbours: halve until alone."""
+        for item in batch:
+            # Endings of other kinds in this batch may have been stored before the refusal.
+            item.is_uncertain = item.is_uncertain or len(batch) > 1
         if len(batch) > 1:
             middle = len(batch) // 2
             again = await self._send(batch[:middle])

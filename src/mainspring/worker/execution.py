@@ -7,7 +7,7 @@ handler does or returns gets past this module as an exception.
 
 import traceback
 from collections.abc import Awaitable, Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Final
 
@@ -32,7 +32,7 @@ from mainspring.domain.task import (
     Released,
     Retried,
 )
-from mainspring.domain.values import check_instant, check_seconds, clip_text
+from mainspring.domain.values import check_instant, check_seconds, clip_text, hide_secrets
 from mainspring.ports.clock import Clock
 from mainspring.worker.messages import StopReason
 
@@ -57,7 +57,15 @@ class Prepared:
 class Execution:
     """One attempt of a task. Run it once, with `run` or `call` as the handler requires."""
 
-    __slots__ = ("_clock", "_context", "_jitter", "_lease", "_prepared", "stopped_by")
+    __slots__ = (
+        "_began_at",
+        "_clock",
+        "_context",
+        "_jitter",
+        "_lease",
+        "_prepared",
+        "stopped_by",
+    )
 
     def __init__(
         self,
@@ -73,6 +81,7 @@ class Execution:
         self._lease = lease
         self._clock = clock
         self._jitter = jitter
+        self._began_at = ends_at - lease.timeout_seconds
         self._context = (
             TaskContext(lease, link, clock, ends_at) if prepared.definition.takes_context else None
         )
@@ -131,7 +140,9 @@ class Execution:
             return Completed(encode(value, "result"))
         except Exception as error:  # noqa: BLE001 - a result may be anything
             # The same handler would return the same again, after doing its work again.
-            return Failed(failure(FailureKind.INVALID_RESULT, error))
+            # Where it was found out says nothing about where the value comes from.
+            is_ours = isinstance(error, InvalidValue)
+            return Failed(failure(FailureKind.INVALID_RESULT, error, with_traceback=not is_ours))
 
     def _raised(self, error: BaseException) -> Ended:
         if isinstance(error, Outcome):
@@ -176,8 +187,16 @@ class Execution:
     def _snooze_seconds(self, outcome: Snooze) -> float:
         if outcome.until is not None:
             until = check_instant(outcome.until, "Snooze.until")
-            return _seconds_until(until, self._clock.now())
+            return _seconds_until(until, self._store_time())
         return check_seconds(outcome.after, "Snooze.after", DELAY_MAX_SECONDS, zero=True)
+
+    def _store_time(self) -> datetime:
+        """Return the time by the store's clock, which decides what is due: that of the claim and
+        what has passed since it arrived here. It may be behind but never ahead, however wrong the
+        clock of this machine is, so no task that is snoozed until some time runs before it.
+        """
+        elapsed = self._clock.monotonic() - self._began_at
+        return self._lease.started_at + timedelta(seconds=elapsed)
 
     def interrupted(self, error: BaseException | None = None) -> Ended:
         """Return the ending of an attempt that was stopped, by the reason it was stopped for."""
@@ -223,7 +242,7 @@ def timed_out(lease: Lease, error: BaseException | None = None) -> Failure:
 
 def one_line(text: object, bytes_max: int = MESSAGE_BYTES_MAX) -> str:
     """Return text on one line and short enough to be stored."""
-    return " ".join(clip_text(_cut(_text(text)), bytes_max).split())
+    return " ".join(clip_text(hide_secrets(_cut(_text(text))), bytes_max).split())
 
 
 def _said(kind: FailureKind, reason: object, outcome: BaseException) -> Failure:
@@ -238,7 +257,7 @@ def _traceback(error: BaseException) -> str:
         lines = traceback.format_exception(type(error), error, frames)
     except Exception:  # noqa: BLE001 - formatting runs code of the error's classes
         return f"(the traceback of {type(error).__name__} cannot be shown)"
-    return clip_text(_cut("".join(lines)))
+    return clip_text(hide_secrets(_cut("".join(lines))))
 
 
 def _without_ours(frames: TracebackType | None) -> TracebackType | None:

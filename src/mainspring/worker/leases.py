@@ -53,10 +53,12 @@ class LeaseKeeper:
 
     async def renew_all(self) -> bool:
         """Renew everything once; False when the store did not answer for some of it."""
-        held = [each for each in self._holdings.values() if not each.is_settling]
-        together = [each for each in held if not each.is_committing]
-        for each in held:
-            if each.is_committing:
+        # Those whose handler has ended, too: until the ending is stored nobody else shall run them.
+        together = [
+            each for each in self._holdings.values() if each.is_settling or not each.is_committing
+        ]
+        for each in self._holdings.values():
+            if each.is_committing and not each.is_settling:
                 # Its row is locked by the handler's transaction, so this answer may take long.
                 self._renew_apart(each)
         batches = [

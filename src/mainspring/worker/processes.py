@@ -20,6 +20,9 @@ TERMINATE_SECONDS: Final = 0.5
 
 _EXIT_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.01
+_LAST_WORDS_SECONDS: Final = 0.5
+"""How long the end of the stream is waited for when a process has ended: what it said last stands
+before that, and only a copy of its socket in a process of another group can hold it up."""
 
 
 class RunnerListener(Protocol):
@@ -57,6 +60,9 @@ class RunnerProcess:
         """One handler has kept the event loop for a while; nothing new would start."""
 
         self.idle_since = 0.0
+        self._has_ended = False
+        self._is_cut = False
+        self._buried = asyncio.Event()
         self._seen = NOBODY
         self._command = list(command)
         self._owner = owner
@@ -161,35 +167,37 @@ class RunnerProcess:
             self._signal(signal.SIGKILL)
         else:
             self._channel.close()
+            # Threads that handlers left behind may keep it.
+            asyncio.get_running_loop().call_later(_EXIT_SECONDS, self.kill)
 
     def kill(self) -> None:
         """End the process and everything its handlers started, at once."""
+        if self._has_ended:
+            return
         self.was_killed = True
         self.is_ready = False
         self._signal(signal.SIGKILL)
 
     def terminate(self) -> None:
         """Ask the whole process group to end, and end it a moment later."""
-        if not self.was_killed:
+        if not self.was_killed and not self._has_ended:
             self.was_killed = True
             self.is_ready = False
             self._signal(signal.SIGTERM)
             asyncio.get_running_loop().call_later(TERMINATE_SECONDS, self.kill)
 
     def look(self) -> None:
-        """Notice that the process has ended; a copy of its socket may outlive it in a child."""
-        if self.is_dead or self._process.poll() is None:
+        """Notice that the process has ended, and take what it said last before it is buried."""
+        if self._has_ended or self._process.poll() is None:
             return
         # What handlers started and left behind in the group goes with the runner.
         self._signal(signal.SIGKILL)
-        self.is_dead = True
+        self._has_ended = True
         self.is_ready = False
-        if self._channel is None:
-            self._socket.close()
+        if self._channel is None or self._is_cut:
+            self._bury()
         else:
-            self._channel.close()
-        self._owner.runner_died(self)
-        self._page.close()
+            asyncio.get_running_loop().call_later(_LAST_WORDS_SECONDS, self._bury)
 
     async def wait(self) -> None:
         """Wait until the process has ended, and end it when it takes too long."""
@@ -199,6 +207,7 @@ class RunnerProcess:
             self.kill()
             await asyncio.to_thread(self._process.wait)
         self.look()
+        await self._buried.wait()
 
     def received(self, messages: list[ToAgent]) -> None:
         """Called by the channel."""
@@ -214,18 +223,33 @@ class RunnerProcess:
     def disconnected(self) -> None:
         """Called by the channel: the process is ending, or has closed its side."""
         self.is_ready = False
-        if not self.is_dead and not self.was_killed:
+        self._is_cut = True
+        if not self.was_killed:
             # It cannot be spoken to any more, so whatever is left of it has to go.
             self._signal(signal.SIGKILL)
-        self._bury()
+        self._await_end()
+
+    def _await_end(self) -> None:
+        self.look()
+        if self._has_ended:
+            self._bury()
+        else:
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._await_end)
 
     def _bury(self) -> None:
-        self.look()
-        if not self.is_dead:
-            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._bury)
+        if self.is_dead:
+            return
+        self.is_dead = True
+        self._buried.set()
+        if self._channel is None:
+            self._socket.close()
+        else:
+            self._channel.close()
+        self._owner.runner_died(self)
+        self._page.close()
 
     def _signal(self, sign: signal.Signals) -> None:
-        if self.is_dead:
+        if self._has_ended:
             # The number may be another process's by now.
             return
         try:

@@ -6,7 +6,6 @@ lease, writes nothing to the store, and ends with the agent.
 
 import asyncio
 import ctypes
-import gc
 import io
 import os
 import signal
@@ -28,6 +27,7 @@ from mainspring.domain.task import LeaseRef, Released
 from mainspring.ports.clock import Clock
 from mainspring.ports.transactions import CallerTransactions
 from mainspring.worker.channel import Channel
+from mainspring.worker.collection import collect_rarely
 from mainspring.worker.deadlines import Deadlines
 from mainspring.worker.execution import Ended as Ending
 from mainspring.worker.execution import Execution, Prepared
@@ -51,7 +51,7 @@ _PR_SET_PDEATHSIG: Final = 1
 _GREETING_BYTES: Final = 16
 _UNKNOWN_TYPE_SECONDS: Final = 1.0
 _LEARN_SECONDS: Final = 0.05
-_TOLD_SECONDS: Final = 0.1
+_TOLD_SECONDS: Final = 0.3
 """What a handler that asked for a renewal has, once it was told that its lease is lost."""
 
 
@@ -73,8 +73,7 @@ def runner_main(
         return
     page = StepPage(fds[0])
     os.close(fds[0])
-    gc.collect()
-    gc.freeze()
+    collect_rarely()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
         loop.run(_serve(registry, transactions, clock, connection, page))
 
@@ -155,6 +154,7 @@ class Runner:
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
         self._calls: deque[Any] = deque()
+        self._calling = threading.Lock()
         self._progress: dict[int, str] = {}
         self._renewals: dict[int, list[Future[bool]]] = {}
         self._channel: Channel
@@ -304,8 +304,11 @@ class Runner:
 
     def _call(self, call: Any) -> None:
         """Run something on the event loop soon; many calls from threads cost one wake-up."""
-        self._calls.append(call)
-        if len(self._calls) == 1:
+        with self._calling:
+            # Two threads that both append before either looks would each leave it to the other.
+            self._calls.append(call)
+            is_first = len(self._calls) == 1
+        if is_first:
             self._loop.call_soon_threadsafe(self._run_calls)
 
     def _run_calls(self) -> None:

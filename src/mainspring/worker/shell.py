@@ -12,7 +12,7 @@ from mainspring.config import foreign_environment
 from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
 from mainspring.core.registry import TaskDefinition
-from mainspring.domain.errors import InvalidValue, MainspringError
+from mainspring.domain.errors import InvalidValue
 
 SHELL_TYPE: Final = "shell"
 OUTPUT_BYTES_MAX: Final = 64 * 1024
@@ -23,10 +23,8 @@ _SHELL: Final = "/bin/sh"
 _SHOWN: Final = 500
 
 
-class CommandFailed(MainspringError):
+class CommandFailed(RuntimeError):
     """The command ended with an exit status other than 0, or by a signal."""
-
-    code = "command_failed"
 
 
 def run_command(

@@ -6,7 +6,7 @@ import pytest
 
 from fixtures.postgres import PostgresServer
 from mainspring.adapters.postgres.migrate import Migration, check, migrate, migrations, plan
-from mainspring.domain.errors import MigrationDrift, MigrationNeeded, StoreUnavailable
+from mainspring.domain.errors import MigrationDrift, MigrationNeeded, SetupError, StoreUnavailable
 
 pytestmark = pytest.mark.postgres
 
@@ -92,3 +92,12 @@ async def test_a_changed_file_is_noticed(database: str) -> None:
 async def test_a_server_that_is_not_there_is_named_in_one_sentence() -> None:
     with pytest.raises(StoreUnavailable, match="cannot be reached"):
         await check("postgresql://mainspring@127.0.0.1:1/mainspring")
+
+
+async def test_a_user_without_rights_is_told_so(database: str, sql: asyncpg.Connection) -> None:
+    await sql.execute("CREATE ROLE weak LOGIN")
+    try:
+        with pytest.raises(SetupError, match="refuses this user the rights"):
+            await plan(database.replace("mainspring@", "weak@"))
+    finally:
+        await sql.execute("DROP ROLE weak")

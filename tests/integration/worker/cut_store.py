@@ -17,6 +17,7 @@ class CutStore(MemoryStore):
     def __init__(self) -> None:
         super().__init__(SystemClock())
         self.refused = 0
+        self.refused_progress = 0
         self.claims = 0
         self._is_cut = False
         self._lost_answers = 0
@@ -50,6 +51,11 @@ class CutStore(MemoryStore):
     async def watch(self, leases: Sequence[LeaseRef]) -> list[Renewal]:
         self._pass()
         return await super().watch(leases)
+
+    async def progress(self, lease: LeaseRef, progress: str) -> bool:
+        self.refused_progress += self._is_cut
+        self._pass()
+        return await super().progress(lease, progress)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         self._pass()

@@ -7,6 +7,7 @@ sees every execution, also one that was killed. Run as a script this is a runner
 import argparse
 import asyncio
 import contextlib
+import math
 import os
 import signal
 import subprocess
@@ -165,10 +166,50 @@ async def outcome(kind: str) -> Any:
             raise RuntimeError(kind)
 
 
+async def when() -> float:
+    return time.time()
+
+
+async def third_time_lucky(ctx: TaskContext, log: str) -> None:
+    """Notes when it began, by a clock that all processes of the machine share."""
+    note(log, f"began {ctx.task_id} {time.monotonic_ns()}")
+    if ctx.attempt < 3:
+        raise RuntimeError("not yet")
+
+
+async def trap(kind: str) -> Any:
+    """Returns, or raises, what some part of the system could not hold."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    traps: dict[str, Any] = {
+        "nul": "a\x00b",
+        "half a pair": {"text": "\ud800"},
+        "not a number": [float("nan")],
+        "infinite": -math.inf,
+        "huge": 10**400,
+        "deep": deep,
+        "large": "x" * 300_000,
+        "no value": object(),
+    }
+    if kind == "error":
+        raise RuntimeError("a\x00b \ud800 \x1b[2J\r\n" + "x" * 1_000_000)
+    return traps[kind]
+
+
 async def reports(ctx: TaskContext, steps: int) -> None:
     for step in range(steps):
         await ctx.progress({"step": step})
     await ctx.heartbeat()
+
+
+def says_once(ctx: TaskContext, log: str, gate: str) -> None:
+    note(log, "start")
+    while not Path(gate).exists():
+        time.sleep(0.01)
+    ctx.progress("half")
+    while not ctx.is_cancelled:
+        time.sleep(0.01)
 
 
 async def completes_in_postgres(ctx: TaskContext, dsn: str, commit: bool) -> None:
@@ -205,6 +246,10 @@ def registry() -> Registry:
         poison,
         good,
         outcome,
+        when,
+        third_time_lucky,
+        says_once,
+        trap,
         reports,
         completes_itself,
         completes_in_postgres,

@@ -4,9 +4,15 @@ import asyncio
 import os
 import signal
 import time
+from pathlib import Path
 
 from integration.worker.bench import Bench, until
+from integration.worker.sample_app import registry
+from mainspring.adapters.memory.store import MemoryStore
+from mainspring.adapters.system import SystemClock
+from mainspring.domain.errors import MigrationNeeded
 from mainspring.domain.status import TaskStatus
+from mainspring.ports.store import WorkerState
 
 
 async def test_running_tasks_finish_and_nothing_new_starts(bench: Bench) -> None:
@@ -89,3 +95,33 @@ async def test_a_worker_is_registered_while_it_works(bench: Bench) -> None:
     await until(bench.store.workers)
     (worker,) = await bench.store.workers()
     assert (worker.slots, worker.draining) == (12, False)
+
+
+class WithoutRegister(MemoryStore):
+    """Answers about tasks alone, as a database does whose table of workers is gone."""
+
+    is_gone = False
+
+    async def beat(self, worker: WorkerState) -> None:
+        if self.is_gone:
+            raise MigrationNeeded("there is no table of workers")
+        await super().beat(worker)
+
+    async def leave(self, worker_id: str) -> None:
+        if self.is_gone:
+            raise MigrationNeeded("there is no table of workers")
+        await super().leave(worker_id)
+
+
+async def test_a_worker_that_cannot_take_its_leave_finishes_what_runs_and_ends(
+    tmp_path: Path,
+) -> None:
+    store = WithoutRegister(SystemClock())
+    bench = Bench(store, registry(), tmp_path)
+    agent = bench.start()
+    task_id = await bench.submit("asleep", {"log": bench.log, "seconds": 0.5})
+    await bench.noted("start")
+    store.is_gone = True
+    await asyncio.wait_for(agent.drain(5), 10)
+    assert (await bench.get(task_id)).status is TaskStatus.COMPLETED
+    await bench.close()

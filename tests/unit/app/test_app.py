@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import Callable
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -18,7 +20,7 @@ from mainspring import (
     TaskStatus,
 )
 from mainspring.domain.errors import NotADeadLetter, TaskAlreadyFinished, TaskNotWaiting
-from mainspring.domain.task import CancelState
+from mainspring.domain.task import CancelState, NewTask
 from mainspring.testing import START, TestApp
 
 Calls = list[Any]
@@ -149,6 +151,59 @@ class TestSubmitting:
             assert [handle.id for handle in handles] == [task.id for task in built]
             assert await t.run_until_idle() == 2500
             assert calls == [(n, 0) for n in range(2500)]
+
+    async def test_parameters_have_the_types_of_the_handler(self) -> None:
+        app = Mainspring(Settings())
+
+        @app.task("add", priority=3)
+        async def add(ctx: TaskContext, a: int, b: int = 2) -> int:
+            return a + b
+
+        @app.task
+        def shout(text: str) -> str:
+            return text.upper()
+
+        async with TestApp(app) as t:
+            # The comments are checked as well: mypy complains about one that is not needed.
+            calls: list[Callable[[], NewTask]] = [
+                lambda: add.build(b=1),  # type: ignore[call-arg]
+                lambda: add.build("one"),  # type: ignore[arg-type]
+                lambda: add.build(1, c=3),  # type: ignore[call-arg]
+                lambda: add.build(1, a=3),  # type: ignore[misc]
+                lambda: add.build(1, 2, 3),  # type: ignore[call-arg]
+                lambda: add.options(priority=0).build(a=None),  # type: ignore[arg-type]
+                lambda: shout.build(5),  # type: ignore[arg-type]
+            ]
+            for wrong in calls:
+                with pytest.raises(InvalidValue, match="payload"):
+                    wrong()
+            handles = [await add.submit(1), await add.submit(1, b=3), await shout.submit("x")]
+            await t.run_until_idle()
+            assert [(await one.refresh()).result for one in handles] == [3, 4, "X"]
+            assert shout("y") == "Y"
+
+    @pytest.mark.parametrize("tasks", ["abc", [1], [{"task_type": "mail"}]])
+    async def test_many_that_are_no_tasks(self, app: Mainspring, tasks: Any) -> None:
+        async with TestApp(app) as t:
+            with pytest.raises(InvalidValue, match=r"tasks\[0\] is .*; give tasks made by build"):
+                await app.submit_many(tasks)
+            assert await t.tasks() == []
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("status", "nope"),
+            ("task_type", "two words"),
+            ("queue", ""),
+            ("since", "yesterday"),
+            ("until", datetime(2026, 1, 1)),  # noqa: DTZ001 - what is refused
+            ("limit", 0),
+        ],
+    )
+    async def test_a_list_with_a_wrong_bound(self, app: Mainspring, name: str, value: Any) -> None:
+        async with TestApp(app):
+            with pytest.raises(InvalidValue, match=f"{name} is "):
+                _ = [task async for task in app.tasks(**{name: value})]
 
     async def test_a_built_task_takes_no_more_options(self, app: Mainspring) -> None:
         built = app.new_task("add", {"a": 1, "b": 1})

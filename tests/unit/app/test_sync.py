@@ -94,3 +94,33 @@ async def test_blocking_code_under_test_uses_the_same_tasks() -> None:
         state = await asyncio.to_thread(task.wait, 10)
         assert (state.status, state.result) == (TaskStatus.COMPLETED, 3)
         await asyncio.to_thread(app.sync.close)
+
+
+def test_whoever_waits_when_it_is_stopped_is_told(loop_thread: LoopThread) -> None:
+    begun = threading.Event()
+
+    async def never() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    with ThreadPoolExecutor(1) as pool:
+        caller = pool.submit(loop_thread.run, never())
+        assert begun.wait(5)
+        loop_thread.stop()
+        with pytest.raises(MainspringError, match="the app was closed during the call"):
+            caller.result(5)
+
+
+def test_calls_that_meet_a_stop_are_all_answered(loop_thread: LoopThread) -> None:
+    def call(number: int) -> int | None:
+        try:
+            return loop_thread.run(answer(number))
+        except MainspringError:
+            return None
+
+    with ThreadPoolExecutor(4) as pool:
+        calls = [pool.submit(call, number) for number in range(400)]
+        for _ in range(40):
+            loop_thread.stop()
+        answers = [each.result(5) for each in calls]
+    assert all(got in (number, None) for number, got in enumerate(answers))

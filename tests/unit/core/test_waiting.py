@@ -5,7 +5,12 @@ from uuid import UUID, uuid4
 import pytest
 
 from mainspring.core.waiting import PAUSE_SECONDS_MAX, Waiting
-from mainspring.domain.errors import StoreUnavailable, WaitTimedOut
+from mainspring.domain.errors import (
+    MainspringError,
+    MigrationNeeded,
+    StoreUnavailable,
+    WaitTimedOut,
+)
 from mainspring.domain.status import TaskStatus
 from manual_clock import ManualClock
 
@@ -17,11 +22,14 @@ class Statuses:
         self.known: dict[UUID, TaskStatus] = {}
         self.asked: list[int] = []
         self.is_down = False
+        self.refusal: MainspringError | None = None
 
     async def statuses(self, ids: Sequence[UUID]) -> dict[UUID, TaskStatus]:
         self.asked.append(len(ids))
         if self.is_down:
             raise StoreUnavailable("down")
+        if self.refusal is not None:
+            raise self.refusal
         return {one: self.known[one] for one in ids if one in self.known}
 
 
@@ -108,3 +116,22 @@ async def test_closing_tells_those_who_wait(waiting: Waiting, clock: ManualClock
     await waiting.close()
     with pytest.raises(StoreUnavailable, match="closed"):
         await waiter
+
+
+async def test_an_error_that_does_not_pass_by_itself_reaches_everyone(
+    waiting: Waiting, statuses: Statuses, clock: ManualClock
+) -> None:
+    statuses.refusal = MigrationNeeded("there is no schema")
+    waiters = [asyncio.create_task(waiting.wait(uuid4())) for _ in range(3)]
+    await clock.sleeping()
+    clock.advance(1)
+    async with asyncio.timeout(5):
+        answers = await asyncio.gather(*waiters, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [MigrationNeeded] * 3
+    statuses.refusal = None
+    one = uuid4()
+    statuses.known = {one: TaskStatus.COMPLETED}
+    waiter = asyncio.create_task(waiting.wait(one))
+    await clock.sleeping()
+    clock.advance(1)
+    assert await waiter is TaskStatus.COMPLETED

@@ -23,6 +23,7 @@ from mainspring.domain.values import (
     check_seconds,
     check_whole,
     clip_text,
+    hide_secrets,
     is_plain_json,
     parse_instant,
     shown,
@@ -311,6 +312,21 @@ def test_the_end_of_a_long_error_is_kept() -> None:
     assert clipped.startswith("begin ")
     assert clipped.endswith(" end")
     assert len(clipped) <= ERROR_BYTES_MAX
+
+
+@pytest.mark.parametrize(
+    ("text", "hidden"),
+    [
+        ("at postgresql://bob:hunter2@db/x?a=b", "at postgresql://***@db/x?a=b"),
+        ("redis://:p@ss:word@host:1/0 is down", "redis://***@host:1/0 is down"),
+        ("host=db password=hunter2 user=bob", "host=db password=*** user=bob"),
+        ("PASSWORD='two words', more", "PASSWORD=***, more"),
+        ("http://host:8080/path?mail=a@b", "http://host:8080/path?mail=a@b"),
+        ("nothing secret", "nothing secret"),
+    ],
+)
+def test_accounts_and_passwords_are_hidden(text: str, hidden: str) -> None:
+    assert hide_secrets(text) == hidden
 
 
 @given(anything)

@@ -227,11 +227,15 @@ def test_what_is_left_out_has_its_default() -> None:
         ({"every_seconds": True}, InvalidValue, "every_seconds"),
         ({"at": "tomorrow"}, InvalidValue, "at"),
         ({"cron": "@daily", "gap": "fill"}, InvalidValue, "gap"),
-        ({"cron": "@daily", "misfire": {"rule": "never"}}, InvalidValue, "rule"),
+        ({"cron": "@daily", "misfire": {"rule": "never"}}, InvalidValue, "misfire.rule"),
         ({"cron": "@daily", "misfire": "skip"}, InvalidValue, "misfire"),
         ({"cron": "@daily", "overlap": {"max": 1}}, InvalidValue, "overlap"),
-        ({"cron": "@daily", "exclusions": [{"dates": ["2026-02-30"]}]}, InvalidValue, "dates"),
-        ({"cron": "@daily", "exclusions": [{"weekend": [7]}]}, InvalidValue, "weekend"),
+        (
+            {"cron": "@daily", "exclusions": [{"dates": ["2026-02-30"]}]},
+            InvalidValue,
+            "exclusions.dates",
+        ),
+        ({"cron": "@daily", "exclusions": [{"weekend": [7]}]}, InvalidValue, "exclusions.weekend"),
         ({"cron": "@daily", "max_runs": 1.0}, InvalidValue, "max_runs"),
     ],
 )

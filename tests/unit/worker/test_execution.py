@@ -88,10 +88,10 @@ def test_a_value_is_the_result(value: Any, result: str | None) -> None:
         ({"name": "x\x00y"}, "result.name is text that contains the NUL"),
         (["\ud800"], "result[0] is text that contains half of a surrogate"),
         ({1: 2}, "result has the key 1"),
-        ({"deep": [object()]}, "result.deep[0] is a object"),
+        ({"deep": [object()]}, "result.deep[0] has the type object"),
         ("x" * 300_000, "result has 300,002 bytes"),
         (10**80, "result is a whole number of more than 64 digits"),
-        (Outcome(), "result is a Outcome"),
+        (Outcome(), "result has the type Outcome"),
     ],
 )
 def test_a_result_that_cannot_be_stored_fails_the_task_for_good(value: Any, told: str) -> None:
@@ -99,6 +99,7 @@ def test_a_result_that_cannot_be_stored_fails_the_task_for_good(value: Any, told
     assert isinstance(ending, Failed)
     assert ending.failure.kind is FailureKind.INVALID_RESULT
     assert told in ending.failure.message
+    assert ending.failure.traceback == ""
 
 
 def test_a_cycle_in_a_result_is_survived() -> None:
@@ -124,6 +125,21 @@ def test_signals_may_be_returned_or_raised(how: Callable[[Any], Callable[[], Any
     failed = execute(how(Fail("never")))
     assert isinstance(failed, Failed)
     assert (failed.failure.kind, failed.failure.message) == (FailureKind.FINAL, "never")
+
+
+def test_a_snooze_until_some_time_is_counted_by_the_clock_of_the_store() -> None:
+    clock = ManualClock()
+
+    def handler() -> Snooze:
+        clock.advance(30)
+        return Snooze(until=START + timedelta(minutes=2))
+
+    prepared = Prepared(define("work", handler))
+    execution = Execution(
+        prepared, make_lease(), clock=clock, jitter=0.5, link=Link(), ends_at=30.0
+    )
+    clock.set(START + timedelta(hours=1))
+    assert execution.call() == Released(90.0)
 
 
 @pytest.mark.parametrize(
@@ -208,6 +224,14 @@ def test_strange_errors_are_survived(error: BaseException, message: str) -> None
     ending = execute(raising(error))
     assert isinstance(ending, Retried)
     assert ending.failure.message == message
+
+
+def test_passwords_in_errors_are_not_kept() -> None:
+    error = ValueError("no route to postgresql://bob:hunter2@db/x, password='hunter2'")
+    ending = execute(raising(error))
+    assert isinstance(ending, Retried)
+    assert ending.failure.message == "ValueError: no route to postgresql://***@db/x, password=***"
+    assert "hunter2" not in ending.failure.traceback.splitlines()[-1]
 
 
 def test_huge_errors_are_cut_to_what_can_be_stored() -> None:

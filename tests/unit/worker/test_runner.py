@@ -2,7 +2,11 @@
 
 import asyncio
 import tempfile
+import threading
+from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -194,3 +198,32 @@ async def test_threads_grow_with_the_work_and_are_used_again(page: StepPage) -> 
         assert await mailbox.next(Ended) == Ended(number, Completed("1"))
     assert runner._threads._threads <= 2
     assert page.has_thread_begun(49)
+
+
+class TogetherQueue(deque[Any]):
+    """Holds a thread that has appended until another one has, too, or cannot."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__()
+        self._together = threading.Barrier(threads)
+
+    def append(self, call: Any, /) -> None:
+        super().append(call)
+        with suppress(threading.BrokenBarrierError):
+            self._together.wait(0.2)
+
+
+async def test_threads_that_end_at_once_are_all_heard(page: StepPage) -> None:
+    runner, _ = connected(page, work)
+    runner._calls = TogetherQueue(2)
+    heard: asyncio.Queue[int] = asyncio.Queue()
+    threads = [
+        threading.Thread(target=runner._call, args=(partial(heard.put_nowait, number),))
+        for number in (1, 2)
+    ]
+    for thread in threads:
+        thread.start()
+    async with asyncio.timeout(5):
+        assert {await heard.get(), await heard.get()} == {1, 2}
+    for thread in threads:
+        thread.join()

@@ -71,7 +71,7 @@ class MemoryPlanning(MemoryScheduling):
         await tables.hooks.reach(HookPoint.TICK_BEFORE_INSERT)
         # Whoever is stopped here has stored nothing, as in a transaction that did not commit.
         await tables.hooks.reach(HookPoint.TICK_AFTER_INSERT)
-        answers = [_carry_out(self._schedule_tables, plan) for plan in plans]
+        answers = [carry_out(self._schedule_tables, plan) for plan in plans]
         await tables.hooks.reach(HookPoint.TICK_AFTER_COMMIT)
         return answers
 
@@ -139,7 +139,8 @@ class MemoryPlanning(MemoryScheduling):
         return expired
 
 
-def _carry_out(tables: ScheduleTables, plan: SchedulePlan) -> Committed:
+def carry_out(tables: ScheduleTables, plan: SchedulePlan) -> Committed:
+    """Carry out one plan if the schedule has not changed since."""
     schedule = plan.schedule
     if not tables.save(schedule):
         return Committed(is_stored=False)
@@ -147,7 +148,7 @@ def _carry_out(tables: ScheduleTables, plan: SchedulePlan) -> Committed:
         _cancel_previous(tables, schedule.id)
     started = []
     for tick in plan.ticks:
-        if not _store_tick(tables, schedule.id, tick):
+        if not store_tick(tables, schedule.id, tick):
             continue
         if tick.outcome is TickOutcome.SKIPPED:
             tables.count(schedule.id, f"skipped:{tick.reason}", tick.count)
@@ -161,7 +162,8 @@ def _carry_out(tables: ScheduleTables, plan: SchedulePlan) -> Committed:
     return Committed(is_stored=True, started=tuple(sorted(started)))
 
 
-def _store_tick(tables: ScheduleTables, schedule_id: UUID, tick: NewTick) -> bool:
+def store_tick(tables: ScheduleTables, schedule_id: UUID, tick: NewTick) -> bool:
+    """Store a tick unless its nominal time has one."""
     rows = tables.ticks.setdefault(schedule_id, {})
     known = rows.get(tick.nominal_at)
     stored = tick

@@ -119,6 +119,7 @@ def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
         and (which.ready is None or row.is_ready(now) is which.ready)
         and (which.task_type is None or row.task_type == which.task_type)
         and (which.stored_queues is None or row.queue in which.stored_queues)
+        and (which.schedule is None or (row.tick and row.tick.schedule) == which.schedule)
         and (which.since is None or row.created_at >= which.since)
         and (which.until is None or row.created_at < which.until)
     )

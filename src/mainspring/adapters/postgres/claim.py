@@ -11,6 +11,7 @@ from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import lease_of
+from mainspring.domain.errors import MainspringError
 from mainspring.domain.priority import (
     HIGHEST,
     LANES,
@@ -122,7 +123,13 @@ class Claiming(StorePart):
         leases: list[Lease] = []
         next_due = None
         for _ in range(_ROUNDS):
-            rows, tail = await self._round(request, request.limit - len(leases), served)
+            try:
+                rows, tail = await self._round(request, request.limit - len(leases), served)
+            except MainspringError:
+                if not leases:
+                    raise
+                # These are committed: without an answer they would wait for their leases to end.
+                break
             leases += rows
             next_due = tail["next_due"]
             # A lane that was thought busy had less than its share, so others were held back; or

@@ -54,9 +54,9 @@ class Cluster:
         made_by = (self.path / "PG_VERSION").read_text().strip()
         if made_by != version.partition(".")[0]:
             raise DataDirectoryVersionMismatch(
-                f"The data directory {self.data_dir} was made by PostgreSQL {made_by} and this "
+                f"the data directory {self.data_dir} was made by PostgreSQL {made_by} and this "
                 f"is {version}; move its data with pg_dump and pg_restore, "
-                "or choose another directory."
+                "or choose another directory"
             )
 
     def make(self, inherited: Sequence[int]) -> None:
@@ -106,8 +106,8 @@ class Cluster:
             )
         if result.returncode != 0:
             raise EmbeddedServerError(
-                f"The data directory {self.data_dir} could not be set up: "
-                f"{last_words(self.data_dir)}. The log is {log_file(self.data_dir)}."
+                f"the data directory {self.data_dir} could not be set up: "
+                f"{last_words(self.data_dir)}; the log is {log_file(self.data_dir)}"
             )
 
     @contextmanager
@@ -185,5 +185,5 @@ def in_use_by_hand(data_dir: Path) -> DataDirectoryInUse:
     """The error for a server that runs on the cluster although nobody holds our lock."""
     return DataDirectoryInUse(
         f"Another PostgreSQL runs on the data directory {data_dir}; "
-        "stop it or choose another directory."
+        "stop it or choose another directory"
     )

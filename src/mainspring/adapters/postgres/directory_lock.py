@@ -52,8 +52,8 @@ class DirectoryLock:
         owner = _read_pid(fd)
         os.close(fd)
         raise DataDirectoryInUse(
-            f"The data directory {self._data_dir} is in use by the process {owner}; "
-            "stop it or choose another directory."
+            f"the data directory {self._data_dir} is in use by the process {owner}; "
+            "stop it or choose another directory"
         )
 
     def release(self) -> None:

@@ -6,6 +6,7 @@ Layout of the data directory: ``pgdata`` (the cluster, with its unix socket), ``
 
 import asyncio
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 from urllib.parse import quote
 
 from mainspring.adapters.postgres.cluster import (
@@ -61,6 +62,8 @@ DEFAULT_SETTINGS: Mapping[str, str] = {
 }
 
 T = TypeVar("T")
+
+_DESCRIPTOR: Final = re.compile(r"/proc/self/fd/\d+")
 
 _SOCKET_PORT = 5432
 # The shortest limit of the supported systems (macOS); Linux allows four bytes more.
@@ -186,7 +189,7 @@ class EmbeddedPostgres:
     def _refuse_second_start(self) -> None:
         if self.pid is not None:
             raise DataDirectoryInUse(
-                f"The server on {self.data_dir} is already running; stop it first."
+                f"the server on {self.data_dir} is already running; stop it first"
             )
         self._given_up.clear()
 
@@ -207,8 +210,9 @@ class EmbeddedPostgres:
             self._port = self._choose_port()
         except OSError as error:
             raise EmbeddedServerError(
-                f"The embedded PostgreSQL cannot use the data directory {self.data_dir}: "
-                f"{error.strerror or error} ({error.filename or 'no file named'})."
+                f"the embedded PostgreSQL cannot use the data directory {self.data_dir}: "
+                f"{error.strerror or error} ({error.filename or 'no file named'}); make it a "
+                "directory that this user can write, or choose another one with --data"
             ) from error
         return cluster
 
@@ -285,8 +289,11 @@ class EmbeddedPostgres:
         raise self._failed_start(reason)
 
     def _failed_start(self, reason: str) -> EmbeddedServerError:
+        # The server is shown its directory through a descriptor, which tells nobody else.
+        said = _DESCRIPTOR.sub(str(cluster_path(self.data_dir)), reason)
         return EmbeddedServerError(
-            f"The embedded PostgreSQL did not start: {reason}. The log is {self.log_file}."
+            f"the embedded PostgreSQL did not start: {said}; see {self.log_file}, then mend what "
+            "it names or choose another directory with --data"
         )
 
     def _end(self) -> None:

@@ -1,8 +1,8 @@
 """What errors of the driver and of the server mean in the words of the domain: one table."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
+from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 
@@ -16,6 +16,7 @@ from mainspring.domain.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from mainspring.domain.values import hide_secrets
 
 _BY_CODE: Final[dict[str, tuple[type[MainspringError], str]]] = {
     "25006": (StoreReadOnly, "is in read-only mode; point the database URL at the primary server"),
@@ -31,8 +32,8 @@ _BY_CODE: Final[dict[str, tuple[type[MainspringError], str]]] = {
     "42703": (MigrationNeeded, "lacks a column of this version; run `mainspring migrate`"),
     "42883": (MigrationNeeded, "lacks a function of this version; run `mainspring migrate`"),
     "42501": (SetupError, "refuses this user the rights it needs; grant them or use another user"),
-    "28P01": (SetupError, "refuses the user or password of the database URL"),
-    "28000": (SetupError, "refuses the user of the database URL"),
+    "28P01": (SetupError, "refuses the user or password of the database URL; correct them"),
+    "28000": (SetupError, "refuses the user of the database URL; name one that may log in"),
 }
 
 _BY_CLASS: Final[dict[str, tuple[type[MainspringError], str]]] = {
@@ -62,8 +63,6 @@ RETRIED_CODES: Final = frozenset({"40P01", "40001"})
 _BROKEN_CODES: Final = frozenset({"57P01", "57P02", "57P05", "08003", "08006", "08000", "08P01"})
 """The connection ended, perhaps after the commit and before its answer."""
 
-_PASSWORD: Final = re.compile(r"(?<=:)[^:@/]*(?=@)")
-
 
 def sqlstates(error: BaseException) -> Iterator[str]:
     """Yield the SQLSTATEs that an error of any driver, and what it wraps, carries."""
@@ -77,8 +76,11 @@ def sqlstates(error: BaseException) -> Iterator[str]:
         link = getattr(link, "orig", None) or link.__cause__
 
 
-def translated(error: BaseException, *, wrote: bool) -> MainspringError:
-    """Return the error of the domain for one of the driver; ``wrote``: a write had been sent."""
+def translated(error: BaseException, *, wrote: bool, server: str = "") -> MainspringError:
+    """Return the error of the domain for one of the driver; ``wrote``: a write had been sent to
+    ``server``.
+    """
+    where = f"the task store{server and f' at {server}'}"
     code = next(sqlstates(error), None)
     lost = isinstance(
         error, OSError | TimeoutError | asyncpg.InterfaceError | asyncpg.InternalClientError
@@ -91,20 +93,29 @@ def translated(error: BaseException, *, wrote: bool) -> MainspringError:
     if code is not None:
         known = _BY_CODE.get(code) or _BY_CLASS.get(code[:2])
         if known is not None:
-            return _named(known[0], known[1], error)
+            return _named(known[0], f"{where} {known[1]}", error)
     if lost:
         reason = f"{type(error).__name__}: {error}".rstrip(": ")
-        return StoreUnavailable(f"the task store cannot be reached ({without_password(reason)})")
+        return StoreUnavailable(
+            f"{where} cannot be reached ({hide_secrets(reason)}); check that PostgreSQL runs there "
+            "and that the database URL is right"
+        )
     return StoreUnavailable(f"the task store failed: {error}")
 
 
-def without_password(text: str) -> str:
-    """Return a database URL, or a message that holds one, without the password."""
-    return _PASSWORD.sub("***", text)
+def server_of(dsn: str) -> str:
+    """Return the host and port that a database URL names, or the directory of the socket; nothing
+    when it cannot be read.
+    """
+    try:
+        parts = urlsplit(dsn)
+    except ValueError:
+        return ""
+    return parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", [""])[0]
 
 
 def _named(kind: type[MainspringError], meaning: str, error: BaseException) -> MainspringError:
     if issubclass(kind, InvalidValue):
         field = getattr(error, "column_name", None) or getattr(error, "constraint_name", None)
-        return kind(f"the task store {meaning}: {error}", field=field)
-    return kind(f"the task store {meaning}")
+        return kind(f"{meaning}: {error}", field=field)
+    return kind(meaning)

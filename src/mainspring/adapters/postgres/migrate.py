@@ -80,6 +80,8 @@ async def plan(dsn: str, known: Sequence[Migration] | None = None) -> list[Migra
         async with connection.transaction(readonly=True):
             applied = await _applied(connection, known)
         return [migration for migration in known if migration.number not in applied]
+    except DRIVER_ERRORS as error:
+        raise translated(error, wrote=False) from error
     finally:
         await connection.close()
 

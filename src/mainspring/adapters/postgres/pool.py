@@ -15,6 +15,7 @@ import msgspec
 from mainspring.adapters.postgres.failures import (
     DRIVER_ERRORS,
     RETRIED_CODES,
+    server_of,
     sqlstates,
     translated,
 )
@@ -80,7 +81,7 @@ async def connect(dsn: str, *, session: bool = True, **settings: str) -> asyncpg
             server_settings={**(SESSION if session else {}), **settings} or None,
         )
     except DRIVER_ERRORS as error:
-        raise translated(error, wrote=False) from error
+        raise translated(error, wrote=False, server=server_of(dsn)) from error
 
 
 class Pool:
@@ -110,7 +111,9 @@ class Pool:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 return await self._settled(query, arguments, sent, before_commit)
         except DRIVER_ERRORS as error:
-            raise translated(error, wrote=sent.sent and query.writes) from error
+            wrote = sent.sent and query.writes
+            server = server_of(self._options.dsn)
+            raise translated(error, wrote=wrote, server=server) from error
 
     async def close(self) -> None:
         """Close all connections; those that do not answer are cut. Safe to call twice."""

@@ -108,7 +108,13 @@ class Reading(StorePart):
     async def _page(
         self, query: Query, which: TaskFilter, high: UUID, low: UUID, limit: int
     ) -> list[Record]:
-        filters: tuple[Any, ...] = (which.task_type, which.stored_queues, which.since, which.until)
+        filters: tuple[Any, ...] = (
+            which.task_type,
+            which.stored_queues,
+            which.since,
+            which.until,
+            which.schedule,
+        )
         if query is _PAGE:
             filters = (*filters, which.status, which.ready)
         elif query is _FINISHED:

@@ -2,15 +2,21 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.rows import backoff_columns, backoff_of
-from mainspring.domain.retry import Backoff
+from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.schedule.state import ScheduleStatus
+from mainspring.domain.task import (
+    DEFAULT_MAX_RETRIES,
+    DEFAULT_QUEUE,
+    DEFAULT_TIMEOUT_SECONDS,
+)
 from mainspring.ports.schedules import (
+    DEFAULT_TASK_PRIORITY,
     EndedRun,
     NewTick,
     SchedulePlan,
@@ -20,6 +26,9 @@ from mainspring.ports.schedules import (
     TickKind,
     TickOutcome,
 )
+
+T = TypeVar("T")
+_Columns = tuple[list[Any] | None, ...]
 
 
 def schedule_of(row: Record) -> StoredSchedule:
@@ -90,8 +99,11 @@ def schedule_row(schedule: StoredSchedule) -> tuple[Any, ...]:
     )
 
 
-def plan_columns(plans: Sequence[SchedulePlan]) -> tuple[list[Any], ...]:
-    """Return plans as the arguments of `commit_plans`, from the schedules on."""
+def plan_columns(plans: Sequence[SchedulePlan]) -> tuple[list[Any] | None, ...]:
+    """Return plans as the arguments of `commit_plans`, from the schedules on.
+
+    A column of a tick or task in which everything has the default is None, which costs nothing.
+    """
     schedules = [plan.schedule for plan in plans]
     ticks = [(plan.schedule, tick) for plan in plans for tick in plan.ticks]
     return (
@@ -141,41 +153,45 @@ def tick_of(row: Record) -> Tick:
     )
 
 
-def _tick_columns(ticks: Sequence[tuple[StoredSchedule, NewTick]]) -> tuple[list[Any], ...]:
+def _tick_columns(ticks: Sequence[tuple[StoredSchedule, NewTick]]) -> _Columns:
     return (
         [schedule.id for schedule, _ in ticks],
         [tick.nominal_at for _, tick in ticks],
-        [tick.outcome.value for _, tick in ticks],
-        [tick.kind.value for _, tick in ticks],
-        [tick.reason for _, tick in ticks],
-        [tick.until_at for _, tick in ticks],
-        [tick.count for _, tick in ticks],
-        [tick.is_exact for _, tick in ticks],
+        _unless_all([tick.outcome.value for _, tick in ticks], TickOutcome.TASK.value),
+        _unless_all([tick.kind.value for _, tick in ticks], TickKind.SCHEDULED.value),
+        _unless_all([tick.reason for _, tick in ticks], None),
+        _unless_all([tick.until_at for _, tick in ticks], None),
+        _unless_all([tick.count for _, tick in ticks], 1),
+        _unless_all([tick.is_exact for _, tick in ticks], default=True),
         [tick.lateness_seconds for _, tick in ticks],
-        [tick.is_late for _, tick in ticks],
-        [tick.start_by for _, tick in ticks],
+        _unless_all([tick.is_late for _, tick in ticks], default=False),
+        _unless_all([tick.start_by for _, tick in ticks], None),
         [None if tick.task is None else tick.task.id for _, tick in ticks],
     )
 
 
-def _task_columns(ticks: Sequence[tuple[StoredSchedule, NewTick]]) -> tuple[list[Any], ...]:
+def _task_columns(ticks: Sequence[tuple[StoredSchedule, NewTick]]) -> _Columns:
     rows = [(schedule, tick, tick.task) for schedule, tick in ticks if tick.task is not None]
     tasks = [task for _, _, task in rows]
     return (
         [task.id for task in tasks],
         [task.task_type for task in tasks],
         [task.payload for task in tasks],
-        [task.queue for task in tasks],
-        [task.priority for task in tasks],
+        _unless_all([task.queue for task in tasks], DEFAULT_QUEUE),
+        _unless_all([task.priority for task in tasks], DEFAULT_TASK_PRIORITY),
         [task.scheduled_at or tick.nominal_at for _, tick, task in rows],
-        [task.timeout_seconds for task in tasks],
-        [task.max_retries for task in tasks],
-        [task.backoff.kind.value for task in tasks],
-        [_numbers(task.backoff) for task in tasks],
+        _unless_all([task.timeout_seconds for task in tasks], DEFAULT_TIMEOUT_SECONDS),
+        _unless_all([task.max_retries for task in tasks], DEFAULT_MAX_RETRIES),
+        _unless_all([task.backoff.kind.value for task in tasks], BackoffKind.EXPONENTIAL.value),
+        _unless_all([_numbers(task.backoff) for task in tasks], None),
         [schedule.name for schedule, _, _ in rows],
         [tick.nominal_at for _, tick, _ in rows],
         [None if task.tick is None else task.tick.previous_nominal_at for task in tasks],
     )
+
+
+def _unless_all(values: list[T], default: T) -> list[T] | None:
+    return None if all(value == default for value in values) else values
 
 
 def _numbers(backoff: Backoff) -> str | None:

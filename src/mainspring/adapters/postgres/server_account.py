@@ -64,9 +64,9 @@ def server_account(cluster: Path) -> ServerAccount:
     if os.geteuid() != 0:
         if owner is not None and owner.st_uid != os.geteuid():
             raise EmbeddedServerError(
-                f"The data directory {cluster.parent} belongs to the user with the id "
+                f"the data directory {cluster.parent} belongs to the user with the id "
                 f"{owner.st_uid}; start Mainspring as that user (or as root), "
-                "or choose another directory."
+                "or choose another directory"
             )
         return ServerAccount()
     if owner is not None and owner.st_uid != 0:
@@ -76,6 +76,6 @@ def server_account(cluster: Path) -> ServerAccount:
     except KeyError:
         raise EmbeddedServerError(
             "PostgreSQL must not run as root and this system has no account 'nobody'; "
-            "start Mainspring as a normal user or set MAINSPRING_DATABASE_URL."
+            "start Mainspring as a normal user or set MAINSPRING_DATABASE_URL"
         ) from None
     return ServerAccount(entry.pw_uid, entry.pw_gid)

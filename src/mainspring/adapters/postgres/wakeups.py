@@ -13,6 +13,7 @@ from mainspring.ports.store import Hint
 CHANNEL: Final = "mainspring"
 _ANNOUNCE: Final = QUERIES["announce"]
 _APART_SECONDS: Final = 0.01
+_LAST_SECONDS: Final = 0.5
 _RECONNECT_SECONDS: Final = (0.1, 5.0)
 _CHECK_SECONDS: Final = 15.0
 
@@ -43,9 +44,10 @@ class HintSender:
         self._want(Hint.SCHEDULE)
 
     async def close(self) -> None:
-        """Send no more."""
+        """Send what is wanted by now, if that is quick, and no more."""
         self._closing.set()
         if self._sending is not None:
+            await asyncio.wait({self._sending}, timeout=_LAST_SECONDS)
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 

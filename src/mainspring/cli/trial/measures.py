@@ -150,7 +150,7 @@ async def idle_cpu_percent(pid: int, seconds: float = 5.0) -> float | None:
     return round((after - before) / seconds * 100, 2)
 
 
-async def _submit_all(app: Mainspring, call: TaskCall, count: int) -> list[UUID]:
+async def _submit_all(app: Mainspring, call: TaskCall[...], count: int) -> list[UUID]:
     """Submit so many tasks in batches, building one while others are on their way."""
     sizes = iter([min(_BATCH, count - at) for at in range(0, count, _BATCH)])
     ids: list[UUID] = []

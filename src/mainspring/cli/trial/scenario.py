@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 
-import msgspec
-
 from mainspring.app import Mainspring
 from mainspring.app_tasks import TaskHandle, TaskState
 from mainspring.cli.trial.handlers import CLOCK, double, flaky, greet, nap, nap_once, stamp
+from mainspring.cli.trial.result import Result
+from mainspring.cli.trial.schedules import clock_change, cron_schedule, interval_schedule
 from mainspring.cli.trial.stack import Program, start_program
 from mainspring.config import Settings
 from mainspring.domain.errors import MainspringError
@@ -29,15 +29,6 @@ _FIRST: Final = 100
 _TOLERANCE: Final = 3
 _QUICK: Final = Backoff(BackoffKind.FIXED, base_seconds=0.2)
 _POLL_SECONDS: Final = 0.05
-
-
-class Result(msgspec.Struct, frozen=True):
-    """One line of the table."""
-
-    check: str
-    expected: str
-    observed: str
-    ok: bool
 
 
 Check = Callable[["Scenario"], Awaitable[Result]]
@@ -229,6 +220,9 @@ async def _worker(settings: Settings) -> Program:
 CHECKS: Final[tuple[tuple[str, Check], ...]] = (
     ("a task now", now),
     ("a task in 3 s", in_the_future),
+    ("a schedule every 2 s", lambda scenario: interval_schedule(scenario.app)),
+    ("a cron schedule", lambda scenario: cron_schedule(scenario.app)),
+    ("a preview across a clock change", lambda scenario: clock_change(scenario.app)),
     ("fails twice, then succeeds", twice_then_through),
     ("always fails: dead letter, replayed corrected", dead_letter_and_replay),
     ("cancelled while waiting", cancelled_while_waiting),

@@ -23,6 +23,7 @@ _Rule = TypeVar("_Rule", bound=StrEnum)
 _SECONDS_MAX = 4_000 * 86_400.0
 _WHOLE_MAX = 2_000_000_000
 _SUNDAY = 6
+_TOP = "schedule"
 _LIST_MAX = 5_001
 
 
@@ -58,7 +59,7 @@ def load_spec(data: object) -> ScheduleSpec:
 
     Raises `InvalidValue` that names the field for an unknown key, a wrong type or a bad value.
     """
-    fields = _Fields(data, "schedule")
+    fields = _Fields(data, _TOP)
     crons = fields.take("cron", _texts)
     given: dict[str, Any] = {
         "crons": crons,
@@ -93,7 +94,8 @@ class _Fields:
 
     def take(self, key: str, read: Callable[[object, str], _T]) -> _T | None:
         value = self.left.pop(key, None)
-        return None if value is None else read(value, key)
+        field = key if self.name == _TOP else f"{self.name}.{key}"
+        return None if value is None else read(value, field)
 
     def refuse_others(self) -> None:
         for key in self.left:

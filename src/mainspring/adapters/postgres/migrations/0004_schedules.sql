@@ -46,10 +46,6 @@ CREATE INDEX schedules_due ON mainspring.schedules (plan_at, id) WHERE plan_at I
 CREATE INDEX schedules_buffering ON mainspring.schedules (id)
     WHERE buffered <> '{}' AND status = 'active' AND deleted_at IS NULL;
 
--- Finding what an update of the zone data has moved.
-CREATE INDEX schedules_by_zone ON mainspring.schedules (timezone, zone_print)
-    WHERE status = 'active' AND deleted_at IS NULL;
-
 CREATE TABLE mainspring.ticks (
     schedule_id uuid NOT NULL,
     nominal_at timestamptz NOT NULL,

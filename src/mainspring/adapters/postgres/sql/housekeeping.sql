@@ -3,9 +3,13 @@
 SELECT made FROM mainspring.prepare_history_v1($1, $2) AS made;
 
 -- name: drop_history
--- Whole months, in which nothing finished since.
-SELECT dropped FROM mainspring.drop_history_v1(
-    coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)) AS dropped;
+-- Whole months, in which nothing finished since. One process at a time: a second one would find
+-- months that are gone when it comes to them, so it leaves them all to the first.
+SELECT dropped
+FROM (SELECT pg_try_advisory_xact_lock(1835100526, 1) AS ours OFFSET 0) turn
+CROSS JOIN LATERAL mainspring.drop_history_v1(CASE WHEN turn.ours
+    THEN coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)
+    ELSE '-infinity' END) AS dropped;
 
 -- name: drop_strays
 -- Rows that lie in no month go one by one.

@@ -55,6 +55,7 @@ t.id < $2 AND t.id >= $3
 AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text[] IS NULL OR t.queue = ANY ($6::text[]))
 AND ($7::timestamptz IS NULL OR t.created_at >= $7)
 AND ($8::timestamptz IS NULL OR t.created_at < $8)
+AND ($9::text IS NULL OR t.schedule = $9)
 
 -- name: scan_floor
 -- How far down a page may look: as far as so many rows of each table reach. Without it a rare
@@ -76,24 +77,24 @@ LIMIT 1;
 -- name: page
 -- The newest of each table that passes the filters, merged. Bounds on the id keep every branch to
 -- a part of its primary key.
--- $1 now or NULL, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or NULL, $7 since,
--- $8 until, $9 status, $10 ready.
+-- $1 now or NULL, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
+-- NULL, $7 since, $8 until, $9 schedule, $10 status, $11 ready.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
 SELECT * FROM (
     (SELECT {{live_columns}} FROM clock, mainspring.tasks t
-        WHERE {{wanted}} AND ($9::text IS NULL OR t.status = $9)
-            AND ($10::boolean IS NULL OR $10 = (
+        WHERE {{wanted}} AND ($10::text IS NULL OR t.status = $10)
+            AND ($11::boolean IS NULL OR $11 = (
                 t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now))
         ORDER BY t.id DESC LIMIT $4)
     UNION ALL
     (SELECT {{dead_columns}} FROM mainspring.dead_letters t
-        WHERE {{wanted}} AND coalesce($9, 'failed') = 'failed' AND NOT coalesce($10, false)
+        WHERE {{wanted}} AND coalesce($10, 'failed') = 'failed' AND NOT coalesce($11, false)
         ORDER BY t.id DESC LIMIT $4)
     UNION ALL
     (SELECT {{history_columns}} FROM mainspring.task_history t
-        WHERE {{wanted}} AND ($9::text IS NULL OR t.status = $9) AND NOT coalesce($10, false)
+        WHERE {{wanted}} AND ($10::text IS NULL OR t.status = $10) AND NOT coalesce($11, false)
         ORDER BY t.id DESC LIMIT $4)
 ) found
 ORDER BY id DESC
@@ -102,21 +103,22 @@ LIMIT $4;
 -- name: page_finished
 -- Finished tasks of one type and one status, by the index that was made for it: no bound on how
 -- far down it looks is needed.
--- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or NULL, $7 since,
--- $8 until, $9 status.
+-- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
+-- NULL, $7 since, $8 until, $9 schedule, $10 status.
 SELECT {{history_columns}} FROM mainspring.task_history t
-WHERE t.task_type = $5 AND t.status = $9 AND t.id < $2 AND t.id >= $3
+WHERE t.task_type = $5 AND t.status = $10 AND t.id < $2 AND t.id >= $3
     AND ($6::text[] IS NULL OR t.queue = ANY ($6::text[]))
     AND ($7::timestamptz IS NULL OR t.created_at >= $7)
     AND ($8::timestamptz IS NULL OR t.created_at < $8)
+    AND ($9::text IS NULL OR t.schedule = $9)
     AND $1::timestamptz IS NOT DISTINCT FROM $1
 ORDER BY t.id DESC
 LIMIT $4;
 
 -- name: page_running
 -- What runs is few among what waits, so it is found by the index of leases and sorted.
--- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or NULL, $7 since,
--- $8 until.
+-- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
+-- NULL, $7 since, $8 until, $9 schedule.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), running AS MATERIALIZED (

@@ -124,7 +124,7 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock;
 -- deadline, $26 task; of each task $27 id, $28 type, $29 payload, $30 queue, $31 priority,
 -- $32 time, $33 timeout, $34 retries, $35-$36 back-off, $37-$39 schedule, nominal time and
 -- the one before; of each ended run $40 schedule, $41 nominal time, $42 status, $43 end;
--- $44 reason of cancellations.
+-- $44 reason of cancellations. A column of a tick or task may be NULL: all have the default.
 -- transition: submit
 -- transition: cancel_waiting
 WITH clock AS MATERIALIZED (
@@ -152,7 +152,11 @@ WITH clock AS MATERIALIZED (
     WHERE s.id = p.id
     RETURNING s.id, p.cancels
 ), decided AS MATERIALIZED (
-    SELECT d.* FROM unnest(
+    SELECT d.schedule_id, d.nominal_at, coalesce(d.outcome, 'task') AS outcome,
+        coalesce(d.kind, 'scheduled') AS kind, d.reason, d.until_at, coalesce(d.count, 1) AS count,
+        coalesce(d.exact, true) AS exact, d.lateness_seconds, coalesce(d.late, false) AS late,
+        d.start_by, d.task_id
+    FROM unnest(
         $15::uuid[], $16::timestamptz[], $17::text[], $18::text[], $19::text[], $20::timestamptz[],
         $21::integer[], $22::boolean[], $23::float8[], $24::boolean[], $25::timestamptz[],
         $26::uuid[])
@@ -188,16 +192,17 @@ WITH clock AS MATERIALIZED (
     ON CONFLICT (schedule_id, what) DO UPDATE SET count = c.count + excluded.count
 ), queued AS (
     INSERT INTO mainspring.queues (name)
-    SELECT DISTINCT q.queue FROM unnest($30::text[]) AS q (queue)
-    WHERE NOT EXISTS (SELECT FROM mainspring.queues known WHERE known.name = q.queue)
-    ORDER BY q.queue
+    SELECT DISTINCT coalesce(q.queue, 'default') FROM unnest($27::uuid[], $30::text[]) AS q (id, queue)
+    WHERE NOT EXISTS (SELECT FROM mainspring.queues known WHERE known.name = coalesce(q.queue, 'default'))
+    ORDER BY 1
     ON CONFLICT DO NOTHING
 ), made AS (
     INSERT INTO mainspring.tasks (
         id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
         max_retries, backoff_kind, backoff, schedule, nominal_at, previous_nominal_at)
-    SELECT n.id, n.task_type, n.payload::json, n.queue, n.priority,
-        greatest(n.scheduled_at, clock.now), clock.now, n.timeout, n.retries, n.backoff_kind,
+    SELECT n.id, n.task_type, n.payload::json, coalesce(n.queue, 'default'),
+        coalesce(n.priority, 5), greatest(n.scheduled_at, clock.now), clock.now,
+        coalesce(n.timeout, 300), coalesce(n.retries, 3), coalesce(n.backoff_kind, 'exponential'),
         n.backoff::float8[], n.schedule, n.nominal_at, n.previous_at
     FROM clock, unnest(
         $27::uuid[], $28::text[], $29::text[], $30::text[], $31::smallint[], $32::timestamptz[],
@@ -342,15 +347,16 @@ ORDER BY k.nominal_at DESC
 LIMIT $2;
 
 -- name: zone_prints
--- Few, whatever the number of schedules.
+-- Few, whatever the number of schedules. Asked once when a planner starts, which is worth no index.
 SELECT DISTINCT s.timezone, s.zone_print FROM mainspring.schedules s
-WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.timezone > '';
+WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.name > '';
 
 -- name: schedules_of_zone
 -- $1 zone, $2 zone print, $3 limit.
 SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts
 FROM mainspring.schedules s
-WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.timezone = $1 AND s.zone_print = $2
+WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.name > '' AND s.timezone = $1
+    AND s.zone_print = $2
 LIMIT $3;
 
 -- name: forget_ticks
