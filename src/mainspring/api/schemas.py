@@ -61,7 +61,7 @@ class BackoffIn(In, frozen=True):
 
     kind: BackoffKind
     base: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
-    multiplier: Annotated[float, Meta(gt=0, le=1000)] | None = None
+    multiplier: Annotated[float, Meta(gt=0, le=100)] | None = None
     max: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
 
 

@@ -208,10 +208,6 @@ class Settings:
             "are due and how late the oldest is, separated by commas. Empty: the defaults",
         ),
     ] = ""
-    api_url: Annotated[
-        str, Facts("API that commands use instead of the database, such as `http://host:8400`")
-    ] = ""
-    api_key: Annotated[str, Facts("Key for that API", secret=True)] = ""
     log_level: Annotated[
         str,
         Facts(

@@ -16,8 +16,8 @@ import msgspec
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 from mainspring.domain.values import (
     DEPTH_MAX,
-    NODES_MAX,
     NO_NUMBER,
+    NODES_MAX,
     NUMBER_DIGITS_MAX,
     PAYLOAD_BYTES_MAX,
     check_json,
