@@ -232,7 +232,7 @@ MUTANTS = (
     Mutant(
         "deaths of the process are not counted",
         "row",
-        "        self.crash_count += failure.kind in _DEATHS\n",
+        "        self.crash_count += self._counts_as_crash(failure.kind)\n",
         "",
         is_simulated=False,
     ),

@@ -149,6 +149,7 @@ class Client:
         environment: Mapping[str, str],
         log: Any,
     ) -> None:
+        self._log_path = str(log.name)
         self._process = subprocess.Popen(
             [str(part) for part in command],
             cwd=folder,
@@ -206,5 +207,5 @@ class Client:
         if answer is not None:
             return answer
         self._process.kill()
-        last = Path(self._log.name).read_text(errors="replace").strip().splitlines()[-1:]
+        last = Path(self._log_path).read_text(errors="replace").strip().splitlines()[-1:]
         raise RuntimeError(f"the client of a contestant failed: {''.join(last)}")

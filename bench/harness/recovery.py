@@ -1,6 +1,6 @@
 """What becomes of running tasks when the worker is killed as by `kill -9`.
 
-Six tasks of two seconds each; the worker and all its processes are killed in the middle of them
+Five tasks of four seconds each; the worker and all its processes are killed in the middle of them
 and another one is started at once. Nobody's recovery settings are tuned.
 """
 
@@ -13,8 +13,8 @@ from bench.harness.processes import Crew
 from bench.harness.round import database_of, prepare
 from bench.harness.servers import Servers
 
-TASKS: Final = 6
-TASK_SECONDS: Final = 2.0
+TASKS: Final = 5
+TASK_SECONDS: Final = 4.0
 BOOT_SECONDS: Final = 4.0
 LIMIT_SECONDS: Final = 100.0
 _POLL_SECONDS: Final = 0.1
@@ -70,7 +70,7 @@ def _act(crew: Crew, board: Board, limit: float) -> dict[str, Any]:
     with crew.client() as client:
         client.call("slow", TASKS, TASK_SECONDS)
     _until(lambda: bool(board.slow_runs()[0]), 30.0)
-    time.sleep(TASK_SECONDS / 4)
+    time.sleep(TASK_SECONDS / 8)
     killed_at = crew.kill(doomed)
     starts, ends = board.slow_runs()
     interrupted = sorted(set(starts) - set(ends))

@@ -42,7 +42,7 @@ async def test_the_attempt_is_charged_once(scene: Scene) -> None:
     assert len(await scene.store.rescue(10)) == 1
     assert await scene.store.rescue(10) == []
     (again,) = await scene.claim()
-    assert (again.id, again.attempt, again.crash_count) == (lease.id, 2, 1)
+    assert (again.id, again.attempt, again.crash_count) == (lease.id, 2, 0)
 
 
 async def test_rescuers_at_once_take_each_task_back_once(scene: Scene) -> None:
@@ -68,7 +68,8 @@ async def test_a_task_that_kills_every_worker_ends_in_the_dead_letters(scene: Sc
     rescued = None
     for attempt in range(1, 5):
         (lease,) = await scene.claim(worker_id=f"w{attempt}")
-        assert (lease.attempt, lease.crash_count) == (attempt, attempt - 1)
+        # The first lost lease may be the fault of anything; from the second on it is the task's.
+        assert (lease.attempt, lease.crash_count) == (attempt, max(0, attempt - 2))
         scene.clock.advance(LEASE_SECONDS + 1)
         (rescued,) = await scene.store.rescue(10)
     assert rescued == Rescued(task_id, TaskStatus.FAILED)

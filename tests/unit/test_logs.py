@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import structlog
 
-from mainspring.adapters.logs import configure_logs
+from mainspring.adapters.logs import configure_logs, teller
 
 
 @pytest.fixture
@@ -84,3 +84,12 @@ def test_a_stack_trace_is_indented_under_its_line(lines: io.StringIO) -> None:
     assert all(line.startswith("    ") for line in rest)
     assert rest[-1].startswith("    ValueError: invalid literal")
     assert "\x1b" not in rest[-1]
+
+
+def test_what_a_service_says_is_json_where_its_logs_are(lines: io.StringIO) -> None:
+    configure_logs("info", "json", lines)
+    plain: list[str] = []
+    teller("json", plain.append)("ready")
+    teller("text", plain.append)("ready")
+    assert json.loads(lines.getvalue())["event"] == "ready"
+    assert plain == ["ready"]

@@ -8,7 +8,7 @@ are passwords in URLs.
 import logging
 import re
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from typing import Any, Final, TextIO
 
 import structlog
@@ -95,3 +95,10 @@ def _one_line(text: str) -> str:
 
 def _indented(text: str) -> str:
     return "\n".join("    " + _one_line(line) for line in text.splitlines())
+
+
+def teller(style: str, plain: Callable[[str], None]) -> Callable[[str], None]:
+    """Return how a service says what it is doing: as a plain line, or where logs are JSON as one
+    of those, so that whoever collects them meets nothing else.
+    """
+    return structlog.get_logger("mainspring").info if style == "json" else plain

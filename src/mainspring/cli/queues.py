@@ -5,8 +5,9 @@ from pathlib import Path
 import click
 
 from mainspring.cli.options import json_option, settings_of, store_options
-from mainspring.cli.output import print_json, print_table
+from mainspring.cli.output import note, print_json, print_table
 from mainspring.cli.sessions import with_session
+from mainspring.core.session import Session
 
 
 @click.group()
@@ -49,7 +50,14 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
 def pause(queue: str, *, database_url: str | None, data_dir: Path | None) -> None:
     """Let no task of a queue start until it is resumed; running ones go on."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    with_session(settings, lambda session: session.lifecycle.pause(queue))
+
+    async def work(session: Session) -> bool:
+        known = any(state.queue == queue for state in await session.store.queues())
+        await session.lifecycle.pause(queue)
+        return known
+
+    if not with_session(settings, work):
+        note(f"queue {queue!r} has had no task so far; it is paused for those to come")
     click.echo(f"{queue} is paused")
 
 

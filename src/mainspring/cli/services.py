@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import uvloop
 
-from mainspring.adapters.logs import configure_logs
+from mainspring.adapters.logs import configure_logs, teller
 from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.options import listen_options, settings_of, store_options, worker_options
@@ -45,7 +45,7 @@ def worker(
         raise AppNotFound("no app is named; give --app MODULE:APP or MAINSPRING_APP")
     configure_logs(settings.log_level, settings.log_format)
     registry = load_app(settings.app).registry
-    done = uvloop.run(run_worker(settings, registry, note))
+    done = uvloop.run(run_worker(settings, registry, teller(settings.log_format, note)))
     return EXIT_DONE if done else EXIT_FAILED
 
 
@@ -70,5 +70,5 @@ def scheduler(*, app: str | None, database_url: str | None, data_dir: Path | Non
     settings = settings_of(app=app, database_url=database_url, data_dir=data_dir)
     configure_logs(settings.log_level, settings.log_format)
     registry = load_app(settings.app).registry if settings.app else None
-    done = uvloop.run(run_scheduler(settings, registry, note))
+    done = uvloop.run(run_scheduler(settings, registry, teller(settings.log_format, note)))
     return EXIT_DONE if done else EXIT_FAILED

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 import uvloop
 
-from mainspring.adapters.logs import configure_logs
+from mainspring.adapters.logs import configure_logs, teller
 from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.options import listen_options, settings_of, store_options, worker_options
@@ -54,5 +54,5 @@ def up(
     )
     configure_logs(settings.log_level, settings.log_format)
     registry = load_app(settings.app).registry if settings.app else None
-    done = uvloop.run(run_up(settings, registry, note))
+    done = uvloop.run(run_up(settings, registry, teller(settings.log_format, note)))
     return EXIT_DONE if done else EXIT_FAILED

@@ -86,7 +86,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     timeout_seconds: float
     backoff: Backoff
     crash_count: int
-    """Earlier attempts that ended with the death of their process; above 0 it runs alone."""
+    """Earlier attempts that ended with the death of their process; above 0 it runs alone. A lost
+    lease counts from the second time on: the first may be the fault of anything in the worker."""
 
     tick: TickRef | None = None
     """The schedule that made it, if one did."""

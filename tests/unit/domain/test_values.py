@@ -83,7 +83,7 @@ TRAPS: list[tuple[Any, str]] = [
     (1j, "payload.x"),
     (b"bytes", "payload.x"),
     ({1, 2}, "payload.x"),
-    (object(), "payload.x"),
+    (Ellipsis, "payload.x"),
     (datetime(2026, 1, 1, tzinfo=UTC), "payload.x"),
 ]
 

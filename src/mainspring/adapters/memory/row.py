@@ -20,8 +20,6 @@ from mainspring.domain.task import (
     schedule_type,
 )
 
-_DEATHS = frozenset({FailureKind.CRASHED, FailureKind.LEASE_EXPIRED})
-
 
 @dataclass(slots=True, kw_only=True)
 class Row:
@@ -77,10 +75,15 @@ class Row:
         self.worker_id = None
         self.lease_expires_at = None
 
+    def _counts_as_crash(self, kind: FailureKind) -> bool:
+        """A lease ends with its whole worker, so only the second time tells of the task."""
+        before = {attempt.kind for attempt in self.attempts}
+        return kind is FailureKind.CRASHED or (kind is FailureKind.LEASE_EXPIRED and kind in before)
+
     def record(self, failure: Failure, now: datetime) -> None:
         """Keep the failure of the attempt that is running."""
         self.last_error = failure.message
-        self.crash_count += failure.kind in _DEATHS
+        self.crash_count += self._counts_as_crash(failure.kind)
         self.attempts.append(
             Attempt(
                 attempt=self.attempt_count,

@@ -28,8 +28,8 @@ _FAIL: Final = QUERIES["fail"]
 _CANCELLED: Final = QUERIES["end_cancelled"]
 _RELEASE: Final = QUERIES["release"]
 
-DEATHS: Final = [FailureKind.CRASHED.value, FailureKind.LEASE_EXPIRED.value]
-"""The kinds of failure in which a process died."""
+DEATHS: Final = [FailureKind.CRASHED.value]
+"""The kinds of failure that a worker reports when a process died."""
 
 
 class Settling(Claiming):

@@ -25,6 +25,8 @@ RETURNING t.id;
 -- name: rescue
 -- Takes back what nobody renewed. A raised token makes whatever the old holder still sends stale.
 -- Rows that their holder is just settling are locked and are left to it.
+-- A lease ends with its whole worker, which is rarely the fault of one task: only from the second
+-- time on it counts as a crash, after which the task runs alone.
 -- $1 now or NULL, $2 attempts kept, $3 limit, $4 kind of the failed attempt.
 -- transition: rescue
 -- transition: rescue_exhausted
@@ -45,7 +47,9 @@ WITH clock AS MATERIALIZED (
     LIMIT $3
     FOR UPDATE SKIP LOCKED
 ), changed AS MATERIALIZED (
-    SELECT o.id, o.target, clock.now, {{attempts_after}} AS attempts
+    SELECT o.id, o.target, clock.now, {{attempts_after}} AS attempts,
+        t.crash_count + coalesce(t.attempts @> '[{"kind": "lease_expired"}]', false)::integer
+            AS crash_count
     FROM clock
     CROSS JOIN expired o
     JOIN mainspring.tasks t ON t.id = o.id
@@ -56,7 +60,7 @@ WITH clock AS MATERIALIZED (
 ), again AS (
     UPDATE mainspring.tasks t SET
         status = 'pending', fencing_token = t.fencing_token + 1, worker_id = NULL,
-        lease_expires_at = NULL, crash_count = t.crash_count + 1, attempts = c.attempts
+        lease_expires_at = NULL, crash_count = c.crash_count, attempts = c.attempts
     FROM changed c
     WHERE t.id = c.id AND c.target = 'pending'
     RETURNING t.id, c.target
@@ -65,7 +69,7 @@ WITH clock AS MATERIALIZED (
     WHERE t.id = c.id AND c.target <> 'pending'
     RETURNING t.id, t.scheduled_at, t.created_at, t.started_at,
         t.fencing_token + 1 AS fencing_token, t.timeout_seconds, t.attempt_count,
-        t.crash_count + 1 AS crash_count, t.max_retries, t.priority, t.queue, t.task_type,
+        c.crash_count, t.max_retries, t.priority, t.queue, t.task_type,
         t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress, t.schedule,
         t.nominal_at, t.previous_nominal_at, c.attempts, c.target, c.now, t.cancel_reason
 ), buried AS (
