@@ -245,7 +245,7 @@ def test_the_demo_does_what_it_says(shell: Shell, tmp_path: Path) -> None:
     answer = shell("demo", "--json", TMPDIR=str(tmp_path))
     assert [one["check"] for one in answer.lines if not one["ok"]] == []
     assert answer.status == 0
-    assert len(answer.lines) == 8
+    assert len(answer.lines) == 11
     assert all(set(one) == {"check", "expected", "observed", "ok"} for one in answer.lines)
     assert [path.name for path in tmp_path.iterdir()] == []
 

@@ -272,13 +272,13 @@ async def test_reads_by_id(full: asyncpg.Connection, plan_mode: str) -> None:
 async def test_pages(full: asyncpg.Connection, plan_mode: str) -> None:
     """The first page, one from the middle, and those with an index of their own."""
     middle = floor_id(datetime.now(UTC) - timedelta(days=5))
-    everything = (None, None, None, None, None, None)
+    everything = (None,) * 7
     for high in (HIGHEST, middle):
         plan = await explain(full, plan_mode, "page", None, high, LOWEST, BATCH, *everything)
         assert plan.scanned() == []
         assert plan.buffers < 1_500
         await full.execute("DEALLOCATE page")
-    filters = (None, None, None)
+    filters = (None,) * 4
     plan = await explain(
         full, plan_mode, "page_finished", None, HIGHEST, LOWEST, BATCH, "type_0", *filters,
         "cancelled",
