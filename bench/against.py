@@ -72,7 +72,7 @@ def measure_future(
     contestants: list[Contestant], results: Results, servers: Servers, *, scale: float = 1.0
 ) -> None:
     """Measure workers beside many future tasks."""
-    for contestant in contestants:
+    for contestant in [one for one in contestants if one.sees_others]:
         count = max(1000, int(contestant.future * scale))
         number = CONTESTANTS.index(contestant)
         outcome = results.once(

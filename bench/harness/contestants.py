@@ -40,6 +40,10 @@ class Contestant(NamedTuple):
     future: int = 20_000
     boot_seconds: float = 1.5
     has_second_worker: bool = True
+    sees_others: bool = True
+    """False: what another process submits to a running worker is not seen before it looks again for
+    a reason of its own, so only what waits when it starts can be measured."""
+
     is_quiet: bool = False
     """Its worker writes a line for each task; nobody reads it, so it is not kept."""
 
@@ -191,6 +195,7 @@ CONTESTANTS: Final[tuple[Contestant, ...]] = (
         scheduled_rate=100,
         future=5000,
         has_second_worker=False,
+        sees_others=False,
     ),
 )
 BY_NAME: Final = {contestant.name: contestant for contestant in CONTESTANTS}

@@ -32,6 +32,8 @@ def cases_of(contestants: list[Contestant]) -> list[Case]:
     """Return each contestant as it comes, and the variants people ask about."""
     cases: list[Case] = []
     for contestant in contestants:
+        if not contestant.sees_others:
+            continue
         cases.append(Case(contestant.name, contestant, contestant.kill_environment))
         if contestant.name == "mainspring":
             short = (("MAINSPRING_LEASE_SECONDS", "10"), ("MAINSPRING_HEARTBEAT_SECONDS", "3"))

@@ -198,10 +198,11 @@ def play(
         attempt(round_, "submit", lambda: drain(round_, submit(round_, sizes), 1))
         if with_idle:
             attempt(round_, "idle", lambda: idle(round_))
-        attempt(round_, "life", lambda: life(round_, sizes.bulk, 1))
-        round_.crew.start(contestant.beside)
-        for rate in sizes.rates:
-            attempt(round_, "late", partial(lateness, round_, rate, sizes))
+        if contestant.sees_others:
+            attempt(round_, "life", lambda: life(round_, sizes.bulk, 1))
+            round_.crew.start(contestant.beside)
+            for rate in sizes.rates:
+                attempt(round_, "late", partial(lateness, round_, rate, sizes))
         if contestant.has_second_worker:
             round_.crew.stop()
             round_.board.clear()
