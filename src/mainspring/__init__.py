@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mainspring.app import Mainspring
     from mainspring.app_tasks import TaskHandle, TaskState, TaskType
+    from mainspring.client import Client
     from mainspring.config import Settings
     from mainspring.core.context import TaskContext
     from mainspring.domain.errors import (
@@ -42,6 +43,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Backoff",
     "Cancel",
+    "Client",
     "Complete",
     "Conflict",
     "Fail",
@@ -72,6 +74,7 @@ __all__ = [
 _HOMES = {
     "mainspring.app": ("Mainspring",),
     "mainspring.app_tasks": ("TaskHandle", "TaskState", "TaskType"),
+    "mainspring.client": ("Client",),
     "mainspring.config": ("Settings",),
     "mainspring.core.context": ("TaskContext",),
     "mainspring.domain.errors": (

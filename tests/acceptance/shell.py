@@ -72,7 +72,8 @@ class Shell:
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
-        self.environment = {**clean_environment(), **environment}
+        # Several installations run at a time, so each takes any port that is free.
+        self.environment = {**clean_environment(), "MAINSPRING_PORT": "0", **environment}
 
     def __call__(self, *arguments: Arguments, stdin: bytes = b"", **environment: str) -> Answer:
         result = subprocess.run(

@@ -162,7 +162,13 @@ class Terminal:
         here = Path(sys.executable).parent
         # A reader's shell was not started by `make test`, whose variables a `make` would inherit.
         theirs = {name: text for name, text in os.environ.items() if name not in _OUTER_MAKE}
-        return {**theirs, "PATH": f"{here}:{os.environ['PATH']}", "PYTHONUNBUFFERED": "1"}
+        return {
+            **theirs,
+            "PATH": f"{here}:{os.environ['PATH']}",
+            "PYTHONUNBUFFERED": "1",
+            # Several pages may be run at a time; a page that needs a port names it.
+            "MAINSPRING_PORT": "0",
+        }
 
     def close(self) -> None:
         """End what serves with Ctrl-C; ours has to end well."""

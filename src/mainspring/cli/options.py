@@ -45,6 +45,16 @@ def worker_options(command: F) -> F:
     return command
 
 
+def listen_options(command: F) -> F:
+    """Add the options that say where the API listens."""
+    for option in (
+        click.option("--port", type=int, help="Port of the API (default: 8400)."),
+        click.option("--host", help="Address that the API listens on (default: 127.0.0.1)."),
+    ):
+        command = option(command)
+    return command
+
+
 def settings_of(**overrides: object) -> Settings:
     """Return the settings with what the command line says on top."""
     return load(overrides)

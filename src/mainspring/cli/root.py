@@ -24,6 +24,7 @@ class Entry(NamedTuple):
 COMMANDS: Final = {
     "up": Entry("up", "up", "Run everything here: database, scheduler and worker."),
     "demo": Entry("demo", "demo", "Run a real scenario on a throw-away installation."),
+    "api": Entry("services", "api", "Serve the API."),
     "worker": Entry("services", "worker", "Run the tasks of an app."),
     "scheduler": Entry("services", "scheduler", "Run schedules, rescue tasks and keep house."),
     "migrate": Entry("migrate", "migrate", "Bring the database to the schema of this version."),
@@ -33,6 +34,8 @@ COMMANDS: Final = {
     "dead-letters": Entry("dead_letters", "dead_letters", "Tasks that failed for good."),
     "queues": Entry("queues", "queues", "Queues and their switches."),
     "workers": Entry("workers", "workers", "Workers that are alive."),
+    "keys": Entry("keys", "keys", "Keys of the API."),
+    "namespaces": Entry("keys", "namespaces", "Tenants and their quotas."),
     "bench": Entry("bench", "bench", "Measure this installation."),
 }
 

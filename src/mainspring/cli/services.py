@@ -1,4 +1,4 @@
-"""`mainspring worker` and `mainspring scheduler`: one role of a process each."""
+"""`mainspring api`, `worker` and `scheduler`: one role of a process each."""
 
 from pathlib import Path
 
@@ -8,10 +8,10 @@ import uvloop
 from mainspring.adapters.logs import configure_logs, teller
 from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.options import settings_of, store_options, worker_options
+from mainspring.cli.options import listen_options, settings_of, store_options, worker_options
 from mainspring.cli.output import note
 from mainspring.domain.errors import AppNotFound
-from mainspring.wiring.roles import run_scheduler, run_worker
+from mainspring.wiring.roles import run_api, run_scheduler, run_worker
 
 
 @click.command()
@@ -46,6 +46,19 @@ def worker(
     configure_logs(settings.log_level, settings.log_format)
     registry = load_app(settings.app).registry
     done = uvloop.run(run_worker(settings, registry, teller(settings.log_format, note)))
+    return EXIT_DONE if done else EXIT_FAILED
+
+
+@click.command()
+@listen_options
+@store_options
+def api(
+    *, host: str | None, port: int | None, database_url: str | None, data_dir: Path | None
+) -> int:
+    """Serve the API until SIGTERM or Ctrl-C."""
+    settings = settings_of(host=host, port=port, database_url=database_url, data_dir=data_dir)
+    configure_logs(settings.log_level, settings.log_format)
+    done = uvloop.run(run_api(settings, note))
     return EXIT_DONE if done else EXIT_FAILED
 
 

@@ -8,12 +8,13 @@ import uvloop
 from mainspring.adapters.logs import configure_logs, teller
 from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.options import settings_of, store_options, worker_options
+from mainspring.cli.options import listen_options, settings_of, store_options, worker_options
 from mainspring.cli.output import note
 from mainspring.wiring.roles import run_up
 
 
 @click.command()
+@listen_options
 @worker_options
 @click.option(
     "--embedded-port",
@@ -23,6 +24,8 @@ from mainspring.wiring.roles import run_up
 @store_options
 def up(
     *,
+    host: str | None,
+    port: int | None,
     app: str | None,
     queues: str | None,
     levels: str | None,
@@ -32,12 +35,14 @@ def up(
     database_url: str | None,
     data_dir: Path | None,
 ) -> int:
-    """Run everything here until Ctrl-C: database, scheduler and, with --app, a worker.
+    """Run everything here until Ctrl-C: database, API, scheduler and, with --app, a worker.
 
     Without a configured database it runs its own PostgreSQL on the data directory; the data is
     kept for the next time. Other commands in the same directory find it by themselves.
     """
     settings = settings_of(
+        host=host,
+        port=port,
         app=app,
         queues=queues,
         levels=levels,

@@ -194,6 +194,20 @@ class Settings:
             high=3650,
         ),
     ] = 7.0
+    host: Annotated[str, Facts("Address that the API listens on")] = "127.0.0.1"
+    port: Annotated[int, Facts("TCP port of the API. 0: any that is free", low=0, high=65535)] = (
+        8400
+    )
+    auth: Annotated[
+        bool, Facts("Whether the API asks for a key. Without it only this machine is served")
+    ] = True
+    shed_thresholds: Annotated[
+        str,
+        Facts(
+            "When the API turns new tasks of a level away: `LEVEL=TASKS/SECONDS` for tasks that "
+            "are due and how late the oldest is, separated by commas. Empty: the defaults",
+        ),
+    ] = ""
     log_level: Annotated[
         str,
         Facts(

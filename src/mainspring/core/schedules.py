@@ -48,7 +48,7 @@ from mainspring.domain.schedule import (
 from mainspring.domain.values import check_instant, check_name, shown
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.schedules import (
-    ScheduleStore,
+    ScheduleBook,
     StoredSchedule,
     TaskTemplate,
     Tick,
@@ -108,7 +108,7 @@ class BackfillResult(msgspec.Struct, frozen=True, kw_only=True):
 class Schedules:
     """Use cases on schedules."""
 
-    def __init__(self, store: ScheduleStore, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, store: ScheduleBook, clock: Clock, ids: IdSource) -> None:
         self._store = store
         self._clock = clock
         self._ids = ids

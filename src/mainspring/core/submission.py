@@ -135,6 +135,14 @@ class Submissions:
             _raise_partial(failures, len(tasks))
         return [answer for answer in answers if isinstance(answer, Submission)]
 
+    async def attempt_many(
+        self, tasks: Sequence[NewTask], timeout: float | None = None
+    ) -> list[Submission | BaseException]:
+        """Store tasks as `submit_many` does, and answer for each with its error instead of
+        raising.
+        """
+        return await self._commits.submit_many(tasks, timeout)
+
     async def close(self) -> None:
         """Wait for what is on its way."""
         await self._commits.close()

@@ -20,12 +20,18 @@
     │   ├── KeyConflict
     │   ├── ScheduleExists
     │   └── RunSkipped
+    ├── AccessDenied             who asks may not do this
+    │   ├── Unauthenticated
+    │   └── Forbidden
     ├── Unavailable              try again later; nothing is wrong with the request
     │   ├── StoreUnavailable
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── OutcomeUnknown
-    │   └── WaitTimedOut
+    │   ├── WaitTimedOut
+    │   ├── QuotaExceeded
+    │   └── Overloaded
+    ├── Refused                  a remote server refused, for a reason this version does not know
     └── SetupError               the installation has to be changed before it can work
         ├── InvalidConfiguration
         ├── AppNotFound
@@ -164,6 +170,24 @@ class RunSkipped(Conflict):
     code = "run_skipped"
 
 
+class AccessDenied(MainspringError):
+    """Who asks may not do this."""
+
+    code = "access_denied"
+
+
+class Unauthenticated(AccessDenied):
+    """Nobody knows who asks: no key, or one that is wrong, expired or revoked."""
+
+    code = "unauthenticated"
+
+
+class Forbidden(AccessDenied):
+    """It is known who asks, and they may not do this."""
+
+    code = "forbidden"
+
+
 class Unavailable(MainspringError):
     """The request may be repeated later; nothing is wrong with it."""
 
@@ -198,6 +222,28 @@ class WaitTimedOut(Unavailable, TimeoutError):
     """The task did not reach a terminal state within the time the caller was willing to wait."""
 
     code = "wait_timed_out"
+
+
+class QuotaExceeded(Unavailable):
+    """The caller has used up what it is allowed for now; ``retry_after`` says when to come back."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, message: str, *, field: str | None = None, retry_after: float = 1.0) -> None:
+        super().__init__(message, field=field)
+        self.retry_after = retry_after
+
+
+class Overloaded(QuotaExceeded):
+    """There is more work than the installation can do; less urgent tasks are turned away first."""
+
+    code = "overloaded"
+
+
+class Refused(MainspringError):
+    """A remote server refused, for a reason that this version does not know."""
+
+    code = "refused"
 
 
 class SetupError(MainspringError):

@@ -210,8 +210,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     """The state of its task, as far as it is known."""
 
 
-class ScheduleStore(Protocol):
-    """Schedules and their ticks."""
+class ScheduleBook(Protocol):
+    """What people do with schedules."""
 
     async def store_time(self) -> datetime:
         """Return the store's time: what is due, and what has passed, is decided by it."""
@@ -240,16 +240,6 @@ class ScheduleStore(Protocol):
         """
         ...
 
-    async def due_schedules(self, limit: int) -> DueSchedules:
-        """Return active schedules whose time to plan has come, and those with buffered times and
-        no run that is live, with the number of their live runs.
-        """
-        ...
-
-    async def load_schedules(self, ids: Sequence[UUID]) -> list[StoredSchedule]:
-        """Return those of the schedules that exist, with the number of their live runs."""
-        ...
-
     async def commit_plans(self, plans: Sequence[SchedulePlan]) -> list[Committed]:
         """Carry out each plan as a whole or not at all, and answer in order.
 
@@ -259,6 +249,26 @@ class ScheduleStore(Protocol):
         what was decided on it, and a skipped one may still be backfilled. A schedule that someone
         else is just changing is not waited for.
         """
+        ...
+
+    async def ticks(
+        self, schedule_id: UUID, limit: int, before: datetime | None = None
+    ) -> list[Tick]:
+        """Return the ticks of a schedule, newest nominal time first."""
+        ...
+
+
+class ScheduleStore(ScheduleBook, Protocol):
+    """Schedules and their ticks, with what the planner needs beside."""
+
+    async def due_schedules(self, limit: int) -> DueSchedules:
+        """Return active schedules whose time to plan has come, and those with buffered times and
+        no run that is live, with the number of their live runs.
+        """
+        ...
+
+    async def load_schedules(self, ids: Sequence[UUID]) -> list[StoredSchedule]:
+        """Return those of the schedules that exist, with the number of their live runs."""
         ...
 
     async def report_problem(self, schedule: StoredSchedule, problem: str, seconds: float) -> None:
@@ -277,12 +287,6 @@ class ScheduleStore(Protocol):
         """Cancel runs that have not started by their deadline; their nominal times are skipped
         (`start_deadline`). Runs that did start have no such deadline any more.
         """
-        ...
-
-    async def ticks(
-        self, schedule_id: UUID, limit: int, before: datetime | None = None
-    ) -> list[Tick]:
-        """Return the ticks of a schedule, newest nominal time first."""
         ...
 
     async def zone_prints(self) -> list[tuple[str, str]]:

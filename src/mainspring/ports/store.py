@@ -21,6 +21,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.domain.priority import Level
+from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
     CancelState,
@@ -130,6 +131,9 @@ class DeadLetterFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     ids: tuple[UUID, ...] | None = None
     task_type: str | None = None
+    queues: tuple[str, ...] | None = None
+    """Only those of these queues (None: of all): what the caller may see of the ones meant."""
+
     after: UUID | None = None
     """Only ids above this one: a sweep in steps passes each task once, also one that is replayed
     and fails again meanwhile."""
@@ -167,11 +171,42 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool | None = None
     task_type: str | None = None
     queue: str | None = None
+    queues: tuple[str, ...] | None = None
+    """The queues that the caller may see; None: all."""
+
     schedule: str | None = None
     """Name of the schedule that made them."""
 
     since: datetime | None = None
     until: datetime | None = None
+
+    @property
+    def stored_queues(self) -> tuple[str, ...] | None:
+        """The queues in which a task passes the filter; None: any."""
+        if self.queue is None:
+            return self.queues
+        is_visible = self.queues is None or self.queue in self.queues
+        return (self.queue,) if is_visible else ()
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a task is and who has it."""
+
+    queue: str
+    status: TaskStatus
+    worker_id: str | None
+    fencing_token: int
+    attempt_count: int
+    backoff: Backoff
+
+
+class Backlog(msgspec.Struct, frozen=True):
+    """What is due in a queue at one priority; the count stops at a bound."""
+
+    queue: str
+    priority: int
+    ready: int
+    oldest_seconds: float
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,6 +254,20 @@ class TaskReader(Protocol):
 
     async def dead_letter_count(self) -> int:
         """Return the number of dead letters, up to `COUNT_MAX`."""
+        ...
+
+    async def places(self, ids: Sequence[UUID]) -> dict[UUID, Place]:
+        """Return where those of the tasks are that exist. A task never changes its queue, and a
+        worker and token that were seen together always belong together.
+        """
+        ...
+
+    async def queue_names(self) -> list[str]:
+        """Return the names of all queues."""
+        ...
+
+    async def backlogs(self, bound: int) -> list[Backlog]:
+        """Return what is due, by queue and priority; what has nothing due is left out."""
         ...
 
 

@@ -7,6 +7,7 @@ from contextlib import suppress
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
+from mainspring.wiring.api import api_running
 from mainspring.wiring.checkup import risks
 from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import alert_of, deploy_schedules, scheduler_service
@@ -51,6 +52,20 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
             await store.close()
 
 
+async def run_api(settings: Settings, tell: Tell) -> bool:
+    """Serve the API until a signal stops it."""
+    stopping = Stopping()
+    with stopping.on_signals():
+        store = await open_store(settings)
+        try:
+            async with api_running(store, settings, tell):
+                tell("ready")
+                await stopping.drain.wait()
+            return True
+        finally:
+            await store.close()
+
+
 async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
     """Run everything of one machine until a signal stops it; True if it stopped in its own time.
 
@@ -66,7 +81,8 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
             store = await open_store(located)
             try:
                 await _warn(located, tell)
-                return await _serve(store, located, registry, stopping, tell)
+                async with api_running(store, located, tell):
+                    return await _serve(store, located, registry, stopping, tell)
             finally:
                 await store.close()
 

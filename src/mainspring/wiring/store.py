@@ -2,13 +2,13 @@
 
 from mainspring.adapters.postgres import migrate as migrations
 from mainspring.adapters.postgres.pool import PoolOptions
+from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.postgres.store import open_store as open_postgres
 from mainspring.adapters.system import SystemClock, SystemIds
 from mainspring.config import Settings
 from mainspring.core.session import Session
 from mainspring.domain.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
-from mainspring.ports.store import Store
 from mainspring.wiring import state_file
 
 
@@ -31,7 +31,7 @@ async def open_session(settings: Settings) -> Session:
     return Session(store, SystemClock(), SystemIds(), settings.submit_timeout_seconds)
 
 
-async def open_store(settings: Settings) -> Store:
+async def open_store(settings: Settings) -> PostgresStore:
     """Open the task store; raises as `open_session` does."""
     return await open_postgres(_pool_options(settings), limit_seconds=settings.level_limit_seconds)
 

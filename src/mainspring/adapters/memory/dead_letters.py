@@ -48,6 +48,7 @@ class MemoryDeadLetters:
             for row in sorted(self._tables.dead.values(), key=lambda row: row.id.int)
             if (wanted is None or row.id in wanted)
             and (which.task_type is None or row.task_type == which.task_type)
+            and (which.queues is None or row.queue in which.queues)
             and (which.after is None or row.id > which.after)
         )
         return list(islice(rows, limit))

@@ -12,7 +12,7 @@ from mainspring.domain.errors import InvalidValue
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.domain.values import shown
-from mainspring.ports.store import COUNT_MAX, Page, QueueState, TaskFilter
+from mainspring.ports.store import COUNT_MAX, Backlog, Page, Place, QueueState, TaskFilter
 
 
 class MemoryReads:
@@ -59,6 +59,38 @@ class MemoryReads:
         """Return the number of dead letters."""
         return min(len(self._tables.dead), COUNT_MAX)
 
+    async def places(self, ids: Sequence[UUID]) -> dict[UUID, Place]:
+        """Return where those of the tasks are that exist."""
+        rows = (self._tables.find(task_id) for task_id in ids)
+        return {
+            row.id: Place(
+                row.queue,
+                row.status,
+                row.worker_id,
+                row.fencing_token,
+                row.attempt_count,
+                row.backoff,
+            )
+            for row in rows
+            if row is not None
+        }
+
+    async def queue_names(self) -> list[str]:
+        """Return the names of all queues."""
+        return sorted(self._tables.queues)
+
+    async def backlogs(self, bound: int) -> list[Backlog]:
+        """Return what is due, by queue and priority."""
+        now = self._tables.now()
+        due: dict[tuple[str, int], list[datetime]] = {}
+        for row in self._tables.live.values():
+            if row.is_ready(now):
+                due.setdefault((row.queue, row.priority), []).append(row.scheduled_at)
+        return [
+            Backlog(queue, priority, min(len(times), bound), (now - min(times)).total_seconds())
+            for (queue, priority), times in sorted(due.items())
+        ]
+
     def _newest_first(self, before: UUID | None) -> Iterator[Row]:
         ids = self._tables.ids
         end = len(ids) if before is None else bisect_left(ids, before)
@@ -86,7 +118,7 @@ def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
         (which.status is None or row.status is which.status)
         and (which.ready is None or row.is_ready(now) is which.ready)
         and (which.task_type is None or row.task_type == which.task_type)
-        and (which.queue is None or row.queue == which.queue)
+        and (which.stored_queues is None or row.queue in which.stored_queues)
         and (which.schedule is None or (row.tick and row.tick.schedule) == which.schedule)
         and (which.since is None or row.created_at >= which.since)
         and (which.until is None or row.created_at < which.until)

@@ -19,7 +19,14 @@ class DeadLettering(StorePart):
     ) -> list[UUID]:
         """Reopen dead letters, their attempts counted from zero again."""
         rows = await self._main.fetch(
-            _REPLAY, self._now(), which.ids, which.task_type, limit, payload, which.after
+            _REPLAY,
+            self._now(),
+            which.ids,
+            which.task_type,
+            limit,
+            payload,
+            which.after,
+            which.queues,
         )
         if rows:
             self._announcer.ready()
@@ -28,6 +35,13 @@ class DeadLettering(StorePart):
     async def discard(self, which: DeadLetterFilter, limit: int, reason: str) -> list[UUID]:
         """End dead letters with a reason."""
         rows = await self._main.fetch(
-            _DISCARD, self._now(), which.ids, which.task_type, limit, reason, which.after
+            _DISCARD,
+            self._now(),
+            which.ids,
+            which.task_type,
+            limit,
+            reason,
+            which.after,
+            which.queues,
         )
         return sorted(row["id"] for row in rows)

@@ -110,7 +110,7 @@ class Reading(StorePart):
     ) -> list[Record]:
         filters: tuple[Any, ...] = (
             which.task_type,
-            which.queue,
+            which.stored_queues,
             which.since,
             which.until,
             which.schedule,

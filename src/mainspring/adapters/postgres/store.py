@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from datetime import datetime
 
+from mainspring.adapters.postgres.access import Accessing
 from mainspring.adapters.postgres.control import Controlling
 from mainspring.adapters.postgres.dead_letters import DeadLettering
+from mainspring.adapters.postgres.figures import Figuring
 from mainspring.adapters.postgres.housekeeping import Housekeeping
 from mainspring.adapters.postgres.leases import Leasing
 from mainspring.adapters.postgres.migrate import check
@@ -28,10 +30,14 @@ class PostgresStore(
     DeadLettering,
     Registering,
     Housekeeping,
+    Figuring,
+    Accessing,
     Planning,
     Scheduling,
 ):
-    """`ports.store.Store` on PostgreSQL. Nothing is connected before the first use.
+    """`ports.store.Store` on PostgreSQL, with `ports.access.Access` and `ports.figures.Figures`.
+
+    Nothing is connected before the first use.
 
     ``limit_seconds`` is the longest a task waits in one level before it moves up. ``now`` replaces
     the server's clock in tests; None means the server's.

@@ -2,12 +2,13 @@
 -- Back among the live tasks, due now, with attempts counted from zero and a token that nobody
 -- holds. Rows that somebody else is replaying or discarding are left to them.
 -- $1 now or NULL, $2 ids or NULL, $3 task type or NULL, $4 limit, $5 payload or NULL,
--- $6 the id to go on after or NULL.
+-- $6 the id to go on after or NULL, $7 queues or NULL.
 -- transition: replay
 WITH chosen AS MATERIALIZED (
     SELECT d.id FROM mainspring.dead_letters d
     WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
         AND ($3::text IS NULL OR d.task_type = $3)
+        AND ($7::text[] IS NULL OR d.queue = ANY ($7::text[]))
         AND ($6::uuid IS NULL OR d.id > $6)
     ORDER BY d.id
     LIMIT $4
@@ -31,12 +32,13 @@ RETURNING id;
 -- name: discard
 -- Given up, with a reason: to the history.
 -- $1 now or NULL, $2 ids or NULL, $3 task type or NULL, $4 limit, $5 reason,
--- $6 the id to go on after or NULL.
+-- $6 the id to go on after or NULL, $7 queues or NULL.
 -- transition: discard
 WITH chosen AS MATERIALIZED (
     SELECT d.id FROM mainspring.dead_letters d
     WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
         AND ($3::text IS NULL OR d.task_type = $3)
+        AND ($7::text[] IS NULL OR d.queue = ANY ($7::text[]))
         AND ($6::uuid IS NULL OR d.id > $6)
     ORDER BY d.id
     LIMIT $4

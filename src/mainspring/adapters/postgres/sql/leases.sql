@@ -54,6 +54,9 @@ WITH clock AS MATERIALIZED (
     CROSS JOIN expired o
     JOIN mainspring.tasks t ON t.id = o.id
     {{entry}}
+), counted AS (
+    UPDATE mainspring.counters SET value = value + (SELECT count(*) FROM expired)
+    WHERE name = 'leases_expired' AND EXISTS (SELECT FROM expired)
 ), again AS (
     UPDATE mainspring.tasks t SET
         status = 'pending', fencing_token = t.fencing_token + 1, worker_id = NULL,

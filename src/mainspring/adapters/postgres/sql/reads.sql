@@ -52,7 +52,7 @@ CROSS JOIN LATERAL (
 -- fragment: wanted
 -- The filters that hold for every table.
 t.id < $2 AND t.id >= $3
-AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text IS NULL OR t.queue = $6)
+AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text[] IS NULL OR t.queue = ANY ($6::text[]))
 AND ($7::timestamptz IS NULL OR t.created_at >= $7)
 AND ($8::timestamptz IS NULL OR t.created_at < $8)
 AND ($9::text IS NULL OR t.schedule = $9)
@@ -77,8 +77,8 @@ LIMIT 1;
 -- name: page
 -- The newest of each table that passes the filters, merged. Bounds on the id keep every branch to
 -- a part of its primary key.
--- $1 now or NULL, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queue, $7 since,
--- $8 until, $9 schedule, $10 status, $11 ready.
+-- $1 now or NULL, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
+-- NULL, $7 since, $8 until, $9 schedule, $10 status, $11 ready.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
@@ -103,11 +103,11 @@ LIMIT $4;
 -- name: page_finished
 -- Finished tasks of one type and one status, by the index that was made for it: no bound on how
 -- far down it looks is needed.
--- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queue, $7 since,
--- $8 until, $9 schedule, $10 status.
+-- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
+-- NULL, $7 since, $8 until, $9 schedule, $10 status.
 SELECT {{history_columns}} FROM mainspring.task_history t
 WHERE t.task_type = $5 AND t.status = $10 AND t.id < $2 AND t.id >= $3
-    AND ($6::text IS NULL OR t.queue = $6)
+    AND ($6::text[] IS NULL OR t.queue = ANY ($6::text[]))
     AND ($7::timestamptz IS NULL OR t.created_at >= $7)
     AND ($8::timestamptz IS NULL OR t.created_at < $8)
     AND ($9::text IS NULL OR t.schedule = $9)
@@ -117,8 +117,8 @@ LIMIT $4;
 
 -- name: page_running
 -- What runs is few among what waits, so it is found by the index of leases and sorted.
--- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queue, $7 since,
--- $8 until, $9 schedule.
+-- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
+-- NULL, $7 since, $8 until, $9 schedule.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), running AS MATERIALIZED (

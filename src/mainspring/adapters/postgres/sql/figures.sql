@@ -1,0 +1,62 @@
+-- name: queue_names
+-- Of the queues that anything was ever submitted to.
+SELECT q.name FROM mainspring.queues q ORDER BY q.name;
+
+-- name: places
+-- Where tasks are and who has them: one probe of each index for each id.
+-- $1 ids.
+SELECT wanted.id, found.queue, found.status, found.worker_id, found.fencing_token,
+    found.attempt_count, found.backoff_kind, found.backoff
+FROM unnest($1::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (
+    SELECT t.queue, t.status, t.worker_id, t.fencing_token, t.attempt_count,
+        t.backoff_kind, t.backoff
+    FROM mainspring.tasks t WHERE t.id = wanted.id
+    UNION ALL
+    SELECT t.queue, 'failed', t.worker_id, t.fencing_token, t.attempt_count,
+        t.backoff_kind, t.backoff
+    FROM mainspring.dead_letters t WHERE t.id = wanted.id
+    UNION ALL
+    SELECT t.queue, t.status, t.worker_id, t.fencing_token, t.attempt_count,
+        t.backoff_kind, t.backoff
+    FROM mainspring.task_history t WHERE t.id = wanted.id
+) found;
+
+-- name: backlogs
+-- What is due by queue and priority, each count up to a bound and by the index alone, and since
+-- when its oldest has been.
+-- $1 now or NULL, $2 bound.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
+SELECT q.name AS queue, p.priority, ready.count AS ready,
+    extract(epoch FROM clock.now - ready.oldest)::float8 AS oldest_seconds
+FROM clock
+CROSS JOIN mainspring.queues q
+CROSS JOIN generate_series(0, 10) AS p (priority)
+CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS count, min(one.scheduled_at) AS oldest FROM (
+        SELECT t.scheduled_at FROM mainspring.tasks t
+        WHERE t.queue = q.name AND t.priority = p.priority
+            AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now
+        ORDER BY t.scheduled_at, t.id
+        LIMIT $2
+    ) one
+) ready
+WHERE ready.count > 0
+ORDER BY q.name, p.priority;
+
+-- name: finished_since
+-- What ended in a span of time. Spans follow each other and end a little in the past, so that each
+-- end is seen once. As a function, because it alone reads an index that needs a bitmap.
+-- $1 from (excluded), $2 to, $3 bounds of the buckets of lateness, $4 of duration.
+SELECT f.task_type, f.outcome, f.late_bucket, f.long_bucket, f.count, f.lateness, f.duration
+FROM mainspring.finished_since_v1($1, $2, $3, $4) f;
+
+-- name: store_now
+-- The clock that everything stored is stamped with.
+SELECT coalesce($1::timestamptz, clock_timestamp()) AS now;
+
+-- name: counters
+-- $1 name.
+SELECT c.value FROM mainspring.counters c WHERE c.name = $1;

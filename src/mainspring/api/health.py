@@ -1,0 +1,101 @@
+"""Health, metrics and the document of the API."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from mainspring.api.http import Call, Response
+from mainspring.api.metrics import CONTENT_TYPE, Metrics
+from mainspring.api.routes import Route
+from mainspring.api.schemas import HealthOut
+from mainspring.domain.errors import MainspringError
+from mainspring.ports.access import Scope
+from mainspring.ports.store import TaskReader
+
+READY_SECONDS: Final = 2.0
+"""A store that takes longer to answer a small question is not ready."""
+
+
+class HealthRoutes:
+    """The handlers for those who watch the process."""
+
+    def __init__(self, reader: TaskReader, metrics: Metrics) -> None:
+        self._reader = reader
+        self._metrics = metrics
+        self._document: bytes = b"{}"
+
+    def describe(self, document: bytes) -> None:
+        """Give out this OpenAPI document."""
+        self._document = document
+
+    def routes(self) -> Iterator[Route]:
+        """Yield the routes for those who watch."""
+        yield Route(
+            method="GET",
+            path="/health/live",
+            handler=self.live,
+            scope=None,
+            summary="Whether the process works",
+            tag="health",
+            answers={200: HealthOut},
+        )
+        yield Route(
+            method="GET",
+            path="/health/ready",
+            handler=self.ready,
+            scope=None,
+            summary="Whether every part that it needs works, and which one does not",
+            tag="health",
+            answers={200: HealthOut, 503: HealthOut},
+        )
+        yield Route(
+            method="GET",
+            path="/metrics",
+            handler=self.metrics,
+            scope=Scope.READ,
+            summary="Figures of the installation for Prometheus",
+            tag="health",
+            answers={200: str},
+            answer_type=CONTENT_TYPE,
+        )
+        yield Route(
+            method="GET",
+            path="/v1/openapi.json",
+            handler=self.openapi,
+            scope=Scope.READ,
+            summary="This document",
+            tag="health",
+            answers={200: dict[str, Any]},
+        )
+
+    async def live(self, call: Call) -> Response:
+        """Say that the process works."""
+        del call
+        return Response(value=HealthOut(status="ok", parts={}))
+
+    async def ready(self, call: Call) -> Response:
+        """Say whether the store answers."""
+        del call
+        try:
+            async with asyncio.timeout(READY_SECONDS):
+                await self._reader.queue_names()
+        except (MainspringError, TimeoutError) as error:
+            code = error.code if isinstance(error, MainspringError) else "store_unavailable"
+            out = HealthOut(status="unavailable", parts={"store": code})
+            return Response(status=503, value=out, headers=[(b"retry-after", b"1")])
+        return Response(value=HealthOut(status="ok", parts={"store": "ok"}))
+
+    async def metrics(self, call: Call) -> Response:
+        """Give out the figures as they were last seen."""
+        del call
+        return Response(data=self._metrics.text(), content_type=CONTENT_TYPE)
+
+    async def openapi(self, call: Call) -> Response:
+        """Give out the document."""
+        del call
+        return Response(data=self._document)
+
+
+def tags(routes: Sequence[Route]) -> list[str]:
+    """Return the groups of routes, in their order."""
+    return list(dict.fromkeys(route.tag for route in routes))

@@ -1,0 +1,47 @@
+"""A request as handlers see it, and what they answer."""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mainspring.core.access import Principal
+
+Scope = dict[str, Any]
+
+
+class Call(msgspec.Struct, frozen=True, kw_only=True):
+    """One request that has passed every check of its head."""
+
+    who: Principal
+    path: Mapping[str, str]
+    query: Any
+    """The query's struct, if the route has one."""
+
+    body: Any
+    """The body's struct, raw bytes where the route reads them itself, or None."""
+
+    content_type: str
+    headers: Mapping[bytes, bytes]
+    request_id: str
+
+
+class Response(msgspec.Struct, kw_only=True):
+    """What is answered. `value` becomes JSON; `data` is sent as it is; `stream` piece by piece."""
+
+    status: int = 200
+    value: Any = None
+    data: bytes | None = None
+    stream: AsyncIterator[bytes] | None = None
+    content_type: str = "application/json"
+    headers: list[tuple[bytes, bytes]] = []
+    audit_subject: str = ""
+    audit_count: int = 1
+
+
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def encoded(response: Response) -> bytes:
+    """Return the bytes of an answer that is not streamed."""
+    return _ENCODER.encode(response.value) + b"\n" if response.data is None else response.data

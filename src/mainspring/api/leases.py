@@ -1,0 +1,165 @@
+"""Leases: how workers in any language claim tasks, keep them and end them."""
+
+from collections.abc import Iterator
+from uuid import UUID
+
+import msgspec
+
+from mainspring.api.http import Call, Response
+from mainspring.api.routes import Route
+from mainspring.api.schemas import (
+    ClaimIn,
+    CompleteIn,
+    FailIn,
+    HeartbeatIn,
+    LeaseOut,
+    LeasesOut,
+    RenewalOut,
+    RenewalsOut,
+    StatusOut,
+)
+from mainspring.core.json_encoding import encode
+from mainspring.core.remote_work import Offer, RemoteWork, Report
+from mainspring.domain.priority import lane_of
+from mainspring.domain.task import Lease, LeaseRef
+from mainspring.domain.values import clip_text
+from mainspring.ports.access import Scope
+
+
+class LeaseRoutes:
+    """The handlers of leases."""
+
+    def __init__(self, work: RemoteWork) -> None:
+        self._work = work
+
+    def routes(self) -> Iterator[Route]:
+        """Yield the routes of leases."""
+        yield Route(
+            method="POST",
+            path="/v1/leases",
+            handler=self.claim,
+            scope=Scope.WORK,
+            summary="Claim due tasks, waiting for some if there are none yet",
+            tag="leases",
+            body=ClaimIn,
+            answers={200: LeasesOut},
+            problems=(403,),
+            patience_seconds=None,
+        )
+        yield Route(
+            method="POST",
+            path="/v1/leases/heartbeat",
+            handler=self.heartbeat,
+            scope=Scope.WORK,
+            summary="Renew leases, and learn which are lost and which tasks shall stop",
+            tag="leases",
+            body=HeartbeatIn,
+            answers={200: RenewalsOut},
+        )
+        yield Route(
+            method="POST",
+            path="/v1/leases/complete",
+            handler=self.complete,
+            scope=Scope.WORK,
+            summary="End an attempt that is done",
+            tag="leases",
+            body=CompleteIn,
+            answers={200: StatusOut},
+            problems=(404, 409),
+        )
+        yield Route(
+            method="POST",
+            path="/v1/leases/fail",
+            handler=self.fail,
+            scope=Scope.WORK,
+            summary="End an attempt that did not complete",
+            tag="leases",
+            body=FailIn,
+            answers={200: StatusOut},
+            problems=(404, 409),
+        )
+
+    async def claim(self, call: Call) -> Response:
+        """Claim tasks."""
+        body: ClaimIn = call.body
+        lanes = None if body.levels is None else tuple(map(lane_of, body.levels))
+        offer = Offer(
+            worker_id=body.worker_id,
+            task_types=tuple(sorted(set(body.task_types))),
+            queues=None if body.queues is None else tuple(body.queues),
+            lanes=lanes,
+            limit=body.limit,
+            lease_seconds=body.lease_seconds,
+            wait_seconds=body.wait_seconds,
+        )
+        leases = await self._work.claim(call.who, offer)
+        out = [_lease(lease, body.lease_seconds) for lease in leases]
+        return Response(value=LeasesOut(leases=out))
+
+    async def heartbeat(self, call: Call) -> Response:
+        """Renew leases."""
+        body: HeartbeatIn = call.body
+        held = [LeaseRef(lease.task_id, lease.fencing_token) for lease in body.leases]
+        renewals = await self._work.heartbeat(call.who, body.worker_id, held, body.lease_seconds)
+        out = [
+            RenewalOut(
+                task_id=renewal.id,
+                fencing_token=renewal.fencing_token,
+                held=renewal.held,
+                cancel_requested=renewal.cancel_requested,
+            )
+            for renewal in renewals
+        ]
+        return Response(value=RenewalsOut(leases=out))
+
+    async def complete(self, call: Call) -> Response:
+        """End an attempt as done."""
+        body: CompleteIn = call.body
+        lease = LeaseRef(body.task_id, body.fencing_token)
+        result = encode(body.result, "result")
+        await self._work.complete(call.who, body.worker_id, lease, result)
+        return _status(body.task_id, "completed")
+
+    async def fail(self, call: Call) -> Response:
+        """End an attempt in any other way."""
+        body: FailIn = call.body
+        lease = LeaseRef(body.task_id, body.fencing_token)
+        error = " ".join(clip_text(body.error).split())
+        if body.cancelled:
+            await self._work.cancelled(call.who, body.worker_id, lease, error)
+            return _status(body.task_id, "cancelled")
+        if body.release:
+            delay = body.retry_after or 0.0
+            await self._work.release(call.who, body.worker_id, lease, delay)
+            return _status(body.task_id, "pending")
+        report = Report(
+            error=error,
+            kind=body.kind,
+            traceback=clip_text(body.traceback),
+            retry=body.retry,
+            retry_after=body.retry_after,
+        )
+        status = await self._work.fail(call.who, body.worker_id, lease, report)
+        return _status(body.task_id, status)
+
+
+def _lease(lease: Lease, lease_seconds: float) -> LeaseOut:
+    return LeaseOut(
+        task_id=lease.id,
+        fencing_token=lease.fencing_token,
+        task_type=lease.task_type,
+        payload=msgspec.Raw(lease.payload.encode()),
+        queue=lease.queue,
+        priority=lease.priority,
+        level=lease.lane,
+        attempt=lease.attempt,
+        max_retries=lease.max_retries,
+        timeout=lease.timeout_seconds,
+        scheduled_at=lease.scheduled_at,
+        created_at=lease.created_at,
+        lease_seconds=lease_seconds,
+    )
+
+
+def _status(task_id: UUID, status: str) -> Response:
+    return Response(value=StatusOut(task_id=task_id, status=status))

@@ -1,0 +1,340 @@
+"""What travels over the wire, and the bounds that the OpenAPI document tells.
+
+Unknown fields are refused and only what stands here can be written.
+"""
+
+from datetime import datetime
+from typing import Annotated, Any, Final
+from uuid import UUID
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from mainspring.domain.priority import Level
+from mainspring.domain.retry import BackoffKind
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import FailureKind, Task
+from mainspring.ports.store import QueueState, WorkerState
+
+_DATE: Final = (
+    "(197[1-9]|19[89][0-9]|20[0-9]{2}|21[0-8][0-9])-"
+    "((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
+    "|02-(0[1-9]|1[0-9]|2[0-8]))"
+)
+_TIME: Final = r"T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,6})?"
+
+_INK: Final = (
+    "^[^\\u0000-\\u0020\\u007f-\\u00a0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000]"
+)
+"""Begins with something that can be seen, in words that every dialect of patterns has."""
+
+Name = Annotated[
+    str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$", min_length=1, max_length=200)
+]
+Key = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[ -~]+$")]
+Priority = Annotated[int, Meta(ge=0, le=10)]
+Instant = Annotated[
+    str,
+    Meta(
+        pattern=f"^{_DATE}{_TIME}(Z|[+-](0[0-9]|1[0-3]):[0-5][0-9])$",
+        description="ISO 8601 with an offset from UTC, 1970 to 2199",
+        examples=["2026-05-12T15:00:00Z"],
+    ),
+]
+Seconds = Annotated[float, Meta(gt=0, le=30 * 86400)]
+Delay = Annotated[float, Meta(ge=0, le=3653 * 86400)]
+Retries = Annotated[int, Meta(ge=0, le=1000)]
+Reason = Annotated[str, Meta(max_length=1000)]
+Limit = Annotated[int, Meta(ge=1, le=200)]
+Cursor = Annotated[str, Meta(min_length=1, max_length=100)]
+Token = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Error = Annotated[str, Meta(min_length=1, max_length=8192)]
+Ids = Annotated[list[UUID], Meta(min_length=1, max_length=10_000)]
+
+
+class In(msgspec.Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):
+    """Something that a client sends."""
+
+
+class BackoffIn(In, frozen=True):
+    """How long to wait between attempts, in seconds."""
+
+    kind: BackoffKind
+    base: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
+    multiplier: Annotated[float, Meta(gt=0, le=100)] | None = None
+    max: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
+
+
+class TaskIn(In, frozen=True):
+    """A new task. It runs now, or at `scheduled_at`, or after `delay` seconds."""
+
+    task_type: Name
+    payload: dict[str, Any] | None = None
+    queue: Name | None = None
+    priority: Priority | None = None
+    scheduled_at: Instant | None = None
+    delay: Delay | None = None
+    timeout: Seconds | None = None
+    max_retries: Retries | None = None
+    retry_backoff: BackoffKind | BackoffIn | None = None
+    key: Key | None = None
+
+
+class BatchIn(In, frozen=True):
+    """Up to 10,000 new tasks."""
+
+    tasks: Annotated[list[TaskIn], Meta(max_length=10_000)]
+
+
+class TaskQuery(In, frozen=True):
+    """Which tasks to list; times compare with `created_at`."""
+
+    status: TaskStatus | None = None
+    ready: bool | None = None
+    task_type: Name | None = None
+    queue: Name | None = None
+    schedule: Name | None = None
+    since: Instant | None = None
+    until: Instant | None = None
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+class DeadLetterQuery(In, frozen=True):
+    """Which dead letters to list."""
+
+    task_type: Name | None = None
+    queue: Name | None = None
+    cursor: Cursor | None = None
+    limit: Limit = 50
+
+
+class CancelIn(In, frozen=True):
+    """Why a task is cancelled."""
+
+    reason: Reason | None = None
+
+
+class RescheduleIn(In, frozen=True):
+    """When a waiting task shall run instead."""
+
+    scheduled_at: Instant
+
+
+class ReplayIn(In, frozen=True):
+    """Which dead letters run again: by ids, of a type, or all; with another payload if given."""
+
+    ids: Ids | UnsetType = UNSET
+    task_type: Name | UnsetType = UNSET
+    all: bool = False
+    payload: dict[str, Any] | UnsetType = UNSET
+
+
+class DiscardIn(In, frozen=True):
+    """Which dead letters are given up, and why."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=1000, pattern=_INK)]
+    ids: Ids | UnsetType = UNSET
+    task_type: Name | UnsetType = UNSET
+    all: bool = False
+
+
+class ClaimIn(In, frozen=True):
+    """What a worker can take now; it may wait for it for a while."""
+
+    worker_id: Name
+    task_types: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
+    queues: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | None = None
+    levels: Annotated[list[Level], Meta(min_length=1, max_length=5)] | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
+    lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+    wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
+
+
+class LeaseIn(In, frozen=True):
+    """Names one lease."""
+
+    task_id: UUID
+    fencing_token: Token
+
+
+class HeartbeatIn(In, frozen=True):
+    """The leases that a worker still works on."""
+
+    worker_id: Name
+    leases: Annotated[list[LeaseIn], Meta(min_length=1, max_length=1000)]
+    lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
+
+
+class CompleteIn(In, frozen=True):
+    """An attempt that is done."""
+
+    worker_id: Name
+    task_id: UUID
+    fencing_token: Token
+    result: Any = None
+
+
+class FailIn(In, frozen=True):
+    """An attempt that did not complete.
+
+    With `retry` false it goes straight to the dead letters; `retry_after` replaces the back-off;
+    `cancelled` says that it stopped because it was told to; `release` hands it back uncharged.
+    """
+
+    worker_id: Name
+    task_id: UUID
+    fencing_token: Token
+    error: Error
+    kind: FailureKind = FailureKind.ERROR
+    traceback: Annotated[str, Meta(max_length=65536)] = ""
+    retry: bool = True
+    retry_after: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
+    cancelled: bool = False
+    release: bool = False
+
+
+class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A task that was stored, or (`is_new` false) the one stored before under the same key."""
+
+    task_id: UUID
+    task_type: str
+    queue: str
+    priority: int
+    status: TaskStatus
+    is_new: bool
+    key: str | None = None
+
+
+class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What became of one task of a batch: `status` is what it alone would have been answered."""
+
+    status: int
+    task_id: UUID | None = None
+    code: str | None = None
+    detail: str | None = None
+    field: str | None = None
+
+
+class BatchOut(msgspec.Struct, frozen=True, kw_only=True):
+    """One result for each task, in order."""
+
+    results: list[BatchItem]
+    stored: int
+    failed: int
+
+
+class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some tasks, newest first; `cursor` leads to the next ones, null at the end."""
+
+    tasks: list[Task]
+    cursor: str | None = None
+
+
+class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
+    """`cancelled`: it will never start. `cancelling`: it runs, and is being told."""
+
+    task_id: UUID
+    status: str
+
+
+class StatusOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The status that a task has now."""
+
+    task_id: UUID
+    status: str
+
+
+class IdsOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks that something was done to."""
+
+    task_ids: list[UUID]
+    count: int
+
+
+class QueuesOut(msgspec.Struct, frozen=True, kw_only=True):
+    """All queues; counts stop at 100,000."""
+
+    queues: list[QueueState]
+
+
+class QueueOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's switch."""
+
+    queue: str
+    paused: bool
+
+
+class WorkersOut(msgspec.Struct, frozen=True, kw_only=True):
+    """The workers that are alive."""
+
+    workers: list[WorkerState]
+
+
+class LevelOut(msgspec.Struct, frozen=True, kw_only=True):
+    """How much of a level is due, and whether new tasks of it are accepted."""
+
+    level: Level
+    ready: int
+    oldest_seconds: float
+    accepted: bool
+    reason: str | None = None
+
+
+class StatsOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures of the installation, a few seconds old."""
+
+    levels: list[LevelOut]
+    queues: int
+    dead_letters: int
+    workers: int
+    slots: int
+    busy: int
+    turned_away: dict[str, int]
+    store_answers_in_seconds: float
+
+
+class LeaseOut(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt of a task, for the worker that asked."""
+
+    task_id: UUID
+    fencing_token: int
+    task_type: str
+    payload: msgspec.Raw
+    queue: str
+    priority: int
+    level: Level
+    attempt: int
+    max_retries: int
+    timeout: float
+    scheduled_at: datetime
+    created_at: datetime
+    lease_seconds: float
+
+
+class LeasesOut(msgspec.Struct, frozen=True, kw_only=True):
+    """What was claimed, in the order to start it in."""
+
+    leases: list[LeaseOut]
+
+
+class RenewalOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a lease is still held, and whether its task shall stop."""
+
+    task_id: UUID
+    fencing_token: int
+    held: bool
+    cancel_requested: bool
+
+
+class RenewalsOut(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer for each lease, in order."""
+
+    leases: list[RenewalOut]
+
+
+class HealthOut(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the process, and each part it needs, works."""
+
+    status: str
+    parts: dict[str, str]

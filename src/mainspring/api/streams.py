@@ -1,0 +1,34 @@
+"""Sending an answer piece by piece, with bounds on what a slow or silent client can hold."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+STREAM_TYPE: Final = "text/event-stream"
+
+SEND_SECONDS: Final = 30.0
+"""A client that takes nothing for so long is let go."""
+
+
+async def send_stream(stream: AsyncIterator[bytes], receive: Any, send: Any) -> None:
+    """Send until the stream ends, the client leaves, or it takes nothing any more."""
+    sending = asyncio.create_task(_send(stream, send))
+    leaving = asyncio.create_task(_left(receive))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for part in (sending, leaving):
+            part.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+
+
+async def _send(stream: AsyncIterator[bytes], send: Any) -> None:
+    async for piece in stream:
+        async with asyncio.timeout(SEND_SECONDS):
+            await send({"type": "http.response.body", "body": piece, "more_body": True})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _left(receive: Any) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

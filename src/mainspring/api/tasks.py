@@ -1,0 +1,381 @@
+"""Tasks: submit, look, cancel, move, watch."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from mainspring.api.doorkeeper import Doorkeeper
+from mainspring.api.errors import MalformedRequest, problem_of
+from mainspring.api.http import Call, Response
+from mainspring.api.limits import (
+    BATCH_BYTES_MAX,
+    BODY_BYTES_MAX,
+    JSON_TYPE,
+    NDJSON_TYPE,
+    decode_body,
+)
+from mainspring.api.routes import Route
+from mainspring.api.schemas import (
+    BatchIn,
+    BatchItem,
+    BatchOut,
+    CancelIn,
+    CancelOut,
+    RescheduleIn,
+    StatusOut,
+    SubmittedOut,
+    TaskIn,
+    TaskPage,
+    TaskQuery,
+)
+from mainspring.api.streams import STREAM_TYPE
+from mainspring.core.access import Principal
+from mainspring.core.gateway import Gateway, Outcome
+from mainspring.core.json_text import refuse_double_keys
+from mainspring.core.lifecycle import task_id_of
+from mainspring.core.task_events import EventId, TaskEvent, events_of, parse_event_id
+from mainspring.domain.errors import InvalidValue, MainspringError, PayloadTooLarge, Unavailable
+from mainspring.domain.namespaces import plain_key, plain_queue
+from mainspring.domain.status import TERMINAL, TaskStatus
+from mainspring.domain.task import Submission, Task
+from mainspring.domain.values import BATCH_MAX, check_key, parse_instant
+from mainspring.ports.access import Scope
+from mainspring.ports.store import TaskFilter
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+_RECONNECT_MILLISECONDS: Final = 1000
+_KEY_HEADER: Final = (
+    "Idempotency-Key",
+    {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~][ -~]*$"},
+    "Submitting the same task twice under one key makes one task; the same as the field `key`.",
+)
+_LAST_EVENT: Final = (
+    "Last-Event-ID",
+    {"type": "string"},
+    "Go on after this event; anything that is no id of an event is the beginning.",
+)
+
+
+class _RawBatch(msgspec.Struct, forbid_unknown_fields=True):
+    tasks: list[msgspec.Raw]
+
+
+class TaskRoutes:
+    """The handlers of tasks."""
+
+    def __init__(self, gateway: Gateway, doorkeeper: Doorkeeper) -> None:
+        self._gateway = gateway
+        self._doorkeeper = doorkeeper
+
+    def routes(self) -> Iterator[Route]:
+        """Yield the routes of tasks."""
+        yield from self._of_submission()
+        yield from self._of_looking()
+        yield from self._of_changes()
+
+    def _of_submission(self) -> Iterator[Route]:
+        yield Route(
+            method="POST",
+            path="/v1/tasks",
+            handler=self.submit,
+            scope=Scope.SUBMIT,
+            summary="Submit a task; it is on disk when the answer comes",
+            tag="tasks",
+            body=TaskIn,
+            raw_body=True,
+            header_parameters=(_KEY_HEADER,),
+            answers={201: SubmittedOut, 200: SubmittedOut},
+            problems=(409, 429, 503),
+            action="task.submit",
+        )
+        yield Route(
+            method="POST",
+            path="/v1/tasks/batch",
+            handler=self.submit_batch,
+            scope=Scope.SUBMIT,
+            summary="Submit up to 10,000 tasks, each on its own",
+            tag="tasks",
+            body=BatchIn,
+            raw_body=True,
+            body_types=(JSON_TYPE, NDJSON_TYPE),
+            body_bytes_max=BATCH_BYTES_MAX,
+            patience_seconds=None,
+            answers={207: BatchOut},
+            problems=(429, 503),
+            action="task.submit_batch",
+        )
+
+    def _of_looking(self) -> Iterator[Route]:
+        yield Route(
+            method="GET",
+            path="/v1/tasks",
+            handler=self.page,
+            scope=Scope.READ,
+            summary="List tasks, newest first",
+            tag="tasks",
+            query=TaskQuery,
+            answers={200: TaskPage},
+        )
+        yield Route(
+            method="GET",
+            path="/v1/tasks/{task_id}",
+            handler=self.get,
+            scope=Scope.READ,
+            summary="Look at a task and its attempts",
+            tag="tasks",
+            answers={200: Task},
+            problems=(404,),
+        )
+        yield Route(
+            method="GET",
+            path="/v1/tasks/{task_id}/events",
+            handler=self.events,
+            scope=Scope.READ,
+            summary="Watch a task until it ends: server-sent events that can be resumed",
+            tag="tasks",
+            header_parameters=(_LAST_EVENT,),
+            answers={200: str},
+            answer_type=STREAM_TYPE,
+            problems=(404,),
+        )
+
+    def _of_changes(self) -> Iterator[Route]:
+        yield Route(
+            method="POST",
+            path="/v1/tasks/{task_id}/cancel",
+            handler=self.cancel,
+            scope=Scope.SUBMIT,
+            summary="Cancel a task that waits, or ask a running one to stop",
+            tag="tasks",
+            body=CancelIn,
+            body_required=False,
+            answers={200: CancelOut},
+            problems=(404, 409),
+            action="task.cancel",
+        )
+        yield Route(
+            method="POST",
+            path="/v1/tasks/{task_id}/reschedule",
+            handler=self.reschedule,
+            scope=Scope.SUBMIT,
+            summary="Move a waiting task to another time",
+            tag="tasks",
+            body=RescheduleIn,
+            answers={200: StatusOut},
+            problems=(404, 409),
+            action="task.reschedule",
+        )
+        yield Route(
+            method="POST",
+            path="/v1/tasks/{task_id}/run-now",
+            handler=self.run_now,
+            scope=Scope.SUBMIT,
+            summary="Let a waiting task run now",
+            tag="tasks",
+            answers={200: StatusOut},
+            problems=(404, 409),
+            action="task.run_now",
+        )
+
+    async def submit(self, call: Call) -> Response:
+        """Store one task."""
+        given = decode_body(call.body)
+        key = _key_of(call)
+        task, stored = await self._gateway.submit(call.who, given, key)
+        status = TaskStatus.PENDING
+        if not stored.is_new:
+            status = (await self._gateway.task(call.who, stored.id, Scope.SUBMIT)).status
+        out = SubmittedOut(
+            task_id=stored.id,
+            task_type=task.task_type,
+            queue=plain_queue(task.queue),
+            priority=task.priority,
+            status=status,
+            is_new=stored.is_new,
+            key=plain_key(task.key),
+        )
+        return Response(
+            status=201 if stored.is_new else 200,
+            value=out,
+            headers=[(b"location", f"/v1/tasks/{stored.id}".encode())],
+            audit_subject=str(stored.id),
+        )
+
+    async def submit_batch(self, call: Call) -> Response:
+        """Store many tasks and answer for each."""
+        items = _batch_items(call.body, call.content_type)
+        outcomes = await self._gateway.submit_batch(call.who, items)
+        results = [_batch_item(outcome) for outcome in outcomes]
+        stored = sum(result.code is None for result in results)
+        out = BatchOut(results=results, stored=stored, failed=len(results) - stored)
+        subject = str(next((item.task_id for item in results if item.task_id), "none"))
+        return Response(status=207, value=out, audit_subject=subject, audit_count=stored)
+
+    async def page(self, call: Call) -> Response:
+        """List tasks."""
+        query: TaskQuery = call.query
+        which = TaskFilter(
+            status=query.status,
+            ready=query.ready,
+            task_type=query.task_type,
+            queue=query.queue,
+            schedule=query.schedule,
+            since=_instant(query.since, "since"),
+            until=_instant(query.until, "until"),
+        )
+        page = await self._gateway.page(call.who, which, query.limit, query.cursor)
+        return Response(value=TaskPage(tasks=page.tasks, cursor=page.cursor))
+
+    async def get(self, call: Call) -> Response:
+        """Look at one task."""
+        return Response(value=await self._gateway.task(call.who, _task_id(call)))
+
+    async def cancel(self, call: Call) -> Response:
+        """Cancel one task."""
+        task_id = _task_id(call)
+        state = await self._gateway.cancel(call.who, task_id, call.body.reason)
+        return Response(value=CancelOut(task_id=task_id, status=state))
+
+    async def reschedule(self, call: Call) -> Response:
+        """Move one task."""
+        at = parse_instant(call.body.scheduled_at, "scheduled_at")
+        return await self._move(call, at)
+
+    async def run_now(self, call: Call) -> Response:
+        """Let one task run now."""
+        return await self._move(call, None)
+
+    async def events(self, call: Call) -> Response:
+        """Watch one task."""
+        task_id = _task_id(call)
+        # Looked at before the stream begins, so that a missing task is a plain 404.
+        await self._gateway.task(call.who, task_id)
+        last = call.headers.get(b"last-event-id", b"").decode("latin-1")
+        stream = self._stream(call.who, task_id, parse_event_id(last))
+        return Response(stream=stream, content_type=STREAM_TYPE)
+
+    async def _move(self, call: Call, at: datetime | None) -> Response:
+        task_id = _task_id(call)
+        status = await self._gateway.reschedule(call.who, task_id, at)
+        return Response(value=StatusOut(task_id=task_id, status=status))
+
+    async def _stream(self, who: Principal, task_id: UUID, last: EventId) -> AsyncIterator[bytes]:
+        yield f"retry: {_RECONNECT_MILLISECONDS}\n\n".encode()
+        with (
+            self._doorkeeper.stream(who) as ended,
+            self._gateway.changes.watch(task_id) as watcher,
+        ):
+            while not ended.is_set():
+                if not await _either(watcher.changed, ended):
+                    yield b": still here\n\n"
+                    continue
+                if ended.is_set():
+                    return
+                watcher.changed.clear()
+                try:
+                    task = await self._gateway.task(who, task_id)
+                except Unavailable:
+                    watcher.changed.set()
+                    yield b": the task store is not available\n\n"
+                    await _either(ended, ended, seconds=1.0)
+                    continue
+                except MainspringError:
+                    return
+                for event in events_of(task, last):
+                    last = event.id
+                    yield _frame(event)
+                if task.status in TERMINAL:
+                    return
+
+
+async def _either(
+    first: asyncio.Event, second: asyncio.Event, seconds: float = KEEP_ALIVE_SECONDS
+) -> bool:
+    """Wait until one of two events is set; False if neither is in time."""
+    if first.is_set() or second.is_set():
+        return True
+    waits = [asyncio.ensure_future(event.wait()) for event in (first, second)]
+    try:
+        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        return bool(done)
+    finally:
+        for wait in waits:
+            wait.cancel()
+
+
+def _frame(event: TaskEvent) -> bytes:
+    data = msgspec.json.encode(event.data)
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (
+        str(event.id).encode(),
+        event.name.encode(),
+        data,
+    )
+
+
+def _batch_items(body: bytes, content_type: str) -> list[Any]:
+    if content_type == NDJSON_TYPE:
+        raw: list[bytes] = [line for line in body.split(b"\n") if line.strip()]
+        if not raw:
+            raise MalformedRequest("the body is empty; send a task a line")
+    else:
+        raw = [bytes(item) for item in _raw_batch(body)]
+    if len(raw) > BATCH_MAX:
+        message = f"tasks has {len(raw):,} entries; send at most {BATCH_MAX:,} at once"
+        raise PayloadTooLarge(message, field="tasks")
+    return [_item(data, place) for place, data in enumerate(raw)]
+
+
+def _raw_batch(body: bytes) -> list[msgspec.Raw]:
+    if not body:
+        raise MalformedRequest('the body is empty; send {"tasks": [...]}')
+    try:
+        batch = msgspec.json.decode(body, type=_RawBatch)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"the body is not an object with a list of tasks: {error}"
+        raise MalformedRequest(message) from None
+    if body.count(b'"tasks"') != 1 or b"\\u00" in body:
+        # The word may stand in a payload as well; a second key of this name would hide the first.
+        try:
+            refuse_double_keys(body, "body")
+        except InvalidValue as error:
+            raise MalformedRequest(error.message) from None
+    return batch.tasks
+
+
+def _item(data: bytes, place: int) -> Any:
+    """Return the value of one task of a batch, or its error in the place of it."""
+    try:
+        return decode_body(data, BODY_BYTES_MAX, f"tasks[{place}]")
+    except MainspringError as error:
+        return error
+
+
+def _batch_item(outcome: Outcome) -> BatchItem:
+    if isinstance(outcome, Submission):
+        return BatchItem(status=201 if outcome.is_new else 200, task_id=outcome.id)
+    problem = problem_of(outcome)
+    return BatchItem(
+        status=problem.status, code=problem.code, detail=problem.detail, field=problem.field
+    )
+
+
+def _key_of(call: Call) -> str | None:
+    given = call.headers.get(b"idempotency-key")
+    if given is None:
+        return None
+    try:
+        return check_key(given.decode(), "Idempotency-Key")
+    except UnicodeDecodeError:
+        raise MalformedRequest("the header Idempotency-Key is not text in UTF-8") from None
+
+
+def _task_id(call: Call) -> UUID:
+    return task_id_of(call.path["task_id"])
+
+
+def _instant(text: str | None, field: str) -> datetime | None:
+    return None if text is None else parse_instant(text, field)

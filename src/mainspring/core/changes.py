@@ -1,0 +1,80 @@
+"""Telling many watchers that their tasks changed, with one query for all of them."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Final
+from uuid import UUID
+
+from mainspring.domain.errors import Unavailable
+from mainspring.ports.clock import Clock
+from mainspring.ports.store import Place, TaskReader
+
+PAUSE_SECONDS: Final = 0.25
+_SECONDS_PER_TASK: Final = 0.0002
+"""Ten thousand watched tasks are looked at every two seconds."""
+
+_BATCH_TASKS: Final = 2000
+
+
+class Watcher:
+    """One who watches a task. It is told that something changed, not what: whoever is slow misses
+    nothing and nothing piles up.
+    """
+
+    def __init__(self, task_id: UUID) -> None:
+        self.task_id = task_id
+        self.changed = asyncio.Event()
+        self.place: Place | None = None
+
+
+class Changes:
+    """Watches the tasks that someone watches, for one event loop."""
+
+    def __init__(self, reader: TaskReader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._watchers: dict[UUID, set[Watcher]] = {}
+        self._looker: asyncio.Task[None] | None = None
+
+    @property
+    def watched(self) -> int:
+        """How many tasks are watched."""
+        return len(self._watchers)
+
+    @contextmanager
+    def watch(self, task_id: UUID) -> Iterator[Watcher]:
+        """Watch a task for the time of the block; the watcher is told at once to look first."""
+        watcher = Watcher(task_id)
+        watcher.changed.set()
+        self._watchers.setdefault(task_id, set()).add(watcher)
+        if self._looker is None or self._looker.done():
+            self._looker = asyncio.create_task(self._look(), name="mainspring-changes")
+        try:
+            yield watcher
+        finally:
+            others = self._watchers.get(task_id, set())
+            others.discard(watcher)
+            if not others:
+                self._watchers.pop(task_id, None)
+
+    async def close(self) -> None:
+        """Stop looking."""
+        if self._looker is not None:
+            self._looker.cancel()
+            await asyncio.wait([self._looker])
+
+    async def _look(self) -> None:
+        while self._watchers:
+            await self._clock.sleep(max(PAUSE_SECONDS, _SECONDS_PER_TASK * len(self._watchers)))
+            ids = list(self._watchers)
+            for at in range(0, len(ids), _BATCH_TASKS):
+                with suppress(Unavailable):
+                    self._tell(await self._reader.places(ids[at : at + _BATCH_TASKS]))
+
+    def _tell(self, places: dict[UUID, Place]) -> None:
+        for task_id, place in places.items():
+            for watcher in self._watchers.get(task_id, ()):
+                if watcher.place != place:
+                    watcher.place = place
+                    watcher.changed.set()

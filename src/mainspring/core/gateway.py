@@ -1,0 +1,243 @@
+"""What the API offers, for every transport: each verb with who asks as its first argument.
+
+Everything goes through here, so nothing is reachable without a scope, and a task of another
+namespace is the same as one that does not exist. A task never changes its queue, and a queue never
+its namespace, so what was seen of that before a write still holds when it happens.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from mainspring.core.access import Principal
+from mainspring.core.changes import Changes
+from mainspring.core.intake import Intake
+from mainspring.core.quotas import Quotas
+from mainspring.core.session import Session
+from mainspring.core.shedding import Shedder
+from mainspring.core.submission import raise_conflict
+from mainspring.domain.errors import (
+    InvalidValue,
+    KeyConflict,
+    MainspringError,
+    QueueNotFound,
+    QuotaExceeded,
+    TaskNotFound,
+)
+from mainspring.domain.namespaces import (
+    DEFAULT_NAMESPACE,
+    namespace_of,
+    plain_key,
+    plain_queue,
+    stored_queue,
+)
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import CancelState, NewTask, Submission, Task
+from mainspring.domain.values import check_name, shown
+from mainspring.ports.access import Scope
+from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilter, WorkerState
+
+SUBMIT_SECONDS: Final = 4.4
+"""A caller over the network asks again by itself, so it is told soon."""
+
+Outcome = Submission | MainspringError
+"""What became of one task of a batch."""
+
+
+class Gateway:
+    """The verbs of the API on one session."""
+
+    def __init__(self, session: Session, intake: Intake, quotas: Quotas, shedder: Shedder) -> None:
+        self._session = session
+        self._store = session.store
+        self._intake = intake
+        self._quotas = quotas
+        self.shedder = shedder
+        self.changes = Changes(session.store, session.clock)
+
+    async def submit(
+        self, who: Principal, given: object, key: str | None = None
+    ) -> tuple[NewTask, Submission]:
+        """Store one task; raises `InvalidValue`, `KeyConflict`, `QuotaExceeded`, `Overloaded`."""
+        who.require(Scope.SUBMIT)
+        task = self._intake.build(who, given, key=key)
+        self.shedder.admit(task.priority)
+        await self._quotas.take(who.namespace, 1)
+        stored = await self._session.submissions.submit(task, SUBMIT_SECONDS)
+        raise_conflict(_as_given(task), stored)
+        return task, stored
+
+    async def submit_batch(
+        self, who: Principal, given: Sequence[object | MainspringError]
+    ) -> list[Outcome]:
+        """Store many tasks, each on its own; what could not be read comes as its error."""
+        who.require(Scope.SUBMIT)
+        outcomes: list[Outcome | NewTask] = []
+        for place, item in enumerate(given):
+            try:
+                if isinstance(item, MainspringError):
+                    raise item
+                task = self._intake.build(who, item, prefix=f"tasks[{place}].")
+                self.shedder.admit(task.priority)
+                outcomes.append(task)
+            except MainspringError as error:
+                outcomes.append(error)
+        tasks = [outcome for outcome in outcomes if isinstance(outcome, NewTask)]
+        try:
+            await self._quotas.take(who.namespace, len(tasks))
+        except QuotaExceeded as error:
+            return [error if isinstance(one, NewTask) else one for one in outcomes]
+        answers = iter(await self._session.submissions.attempt_many(tasks))
+        return [
+            _outcome(one, next(answers)) if isinstance(one, NewTask) else one for one in outcomes
+        ]
+
+    async def task(self, who: Principal, task_id: UUID, scope: Scope = Scope.READ) -> Task:
+        """Return a task, or raise `TaskNotFound`."""
+        who.require(scope)
+        task = await self._store.get(task_id)
+        if task is None or not who.sees(task.queue):
+            raise _no_task(task_id)
+        return plain_task(task)
+
+    async def page(self, who: Principal, which: TaskFilter, limit: int, cursor: str | None) -> Page:
+        """Return a page of the tasks that who asks may see."""
+        who.require(Scope.READ)
+        queue = None if which.queue is None else who.stored_queue(which.queue)
+        schedule = None if which.schedule is None else stored_queue(who.namespace, which.schedule)
+        visible = msgspec.structs.replace(
+            which, queue=queue, schedule=schedule, queues=await self.queues_of(who)
+        )
+        page = await self._store.page(visible, limit, cursor)
+        return Page([plain_task(task) for task in page.tasks], page.cursor)
+
+    async def cancel(self, who: Principal, task_id: UUID, reason: str | None) -> CancelState:
+        """Cancel a task; raises `TaskNotFound` or `TaskAlreadyFinished`."""
+        await self._check_task(who, task_id, Scope.SUBMIT)
+        return await self._session.lifecycle.cancel_one(task_id, reason)
+
+    async def reschedule(self, who: Principal, task_id: UUID, at: datetime | None) -> TaskStatus:
+        """Move a waiting task to another time, or to now."""
+        await self._check_task(who, task_id, Scope.SUBMIT)
+        return await self._session.lifecycle.reschedule(task_id, at)
+
+    async def replay(
+        self, who: Principal, which: DeadLetterFilter, payload: str | None
+    ) -> list[UUID]:
+        """Run dead letters again."""
+        visible = await self._visible_dead_letters(who, which)
+        return await self._session.lifecycle.replay(visible, payload)
+
+    async def discard(self, who: Principal, which: DeadLetterFilter, reason: str) -> list[UUID]:
+        """Give dead letters up."""
+        visible = await self._visible_dead_letters(who, which)
+        return await self._session.lifecycle.discard(visible, reason)
+
+    async def queues(self, who: Principal) -> list[QueueState]:
+        """Return the queues that who asks may see."""
+        who.require(Scope.READ)
+        states = await self._store.queues()
+        return [
+            msgspec.structs.replace(state, queue=plain_queue(state.queue))
+            for state in states
+            if who.sees(state.queue)
+        ]
+
+    async def pause(self, who: Principal, queue: str) -> None:
+        """Let no task of a queue start until it is resumed."""
+        who.require(Scope.ADMIN)
+        await self._store.pause(who.stored_queue(check_name(queue, "queue")))
+
+    async def resume(self, who: Principal, queue: str) -> None:
+        """Let the tasks of a queue start again; raises `QueueNotFound`."""
+        who.require(Scope.ADMIN)
+        stored = who.stored_queue(check_name(queue, "queue"))
+        if stored not in await self._store.queue_names():
+            raise QueueNotFound(f"there is no queue {queue!r}", field="queue")
+        await self._store.resume(stored)
+
+    async def workers(self, who: Principal) -> list[WorkerState]:
+        """Return the workers that take tasks of who asks: their own, and those that serve all."""
+        who.require(Scope.READ)
+        found = []
+        for worker in await self._store.workers():
+            mine = None if worker.queues is None else tuple(filter(who.sees, worker.queues))
+            if mine is None or mine:
+                queues = None if mine is None else tuple(map(plain_queue, mine))
+                found.append(msgspec.structs.replace(worker, queues=queues))
+        return found
+
+    async def queues_of(self, who: Principal) -> tuple[str, ...]:
+        """Return the stored names of the queues that who asks may see."""
+        return tuple(filter(who.sees, await self._store.queue_names()))
+
+    async def dead_letter_count(self, who: Principal) -> int:
+        """Return the number of dead letters of the installation, for who may see all of it."""
+        who.require(Scope.READ)
+        return await self._store.dead_letter_count()
+
+    async def _visible_dead_letters(
+        self, who: Principal, which: DeadLetterFilter
+    ) -> DeadLetterFilter:
+        who.require(Scope.ADMIN)
+        if which.ids is None:
+            return msgspec.structs.replace(which, queues=await self.queues_of(who))
+        places = await self._store.places(which.ids)
+        for task_id in which.ids:
+            if task_id not in places or not who.sees(places[task_id].queue):
+                raise _no_task(task_id)
+        return which
+
+    async def _check_task(self, who: Principal, task_id: UUID, scope: Scope) -> None:
+        who.require(scope)
+        place = (await self._store.places([task_id])).get(task_id)
+        if place is None or not who.sees(place.queue):
+            raise _no_task(task_id)
+
+
+def plain_task(task: Task) -> Task:
+    """Return a task with the names that its own namespace knows."""
+    if namespace_of(task.queue) == DEFAULT_NAMESPACE:
+        return task
+    return msgspec.structs.replace(
+        task,
+        queue=plain_queue(task.queue),
+        key=plain_key(task.key),
+        schedule=None if task.schedule is None else plain_queue(task.schedule),
+    )
+
+
+def check_selection(which: DeadLetterFilter, *, all_of_them: bool) -> DeadLetterFilter:
+    """Refuse a selection that names nothing: everything has to be asked for as such."""
+    if which.ids is None and which.task_type is None and not all_of_them:
+        message = "nothing is selected; give ids, a task_type, or all: true"
+        raise InvalidValue(message, field="ids")
+    if sum((which.ids is not None, which.task_type is not None, all_of_them)) > 1:
+        message = "ids, task_type and all are given together; keep one of them"
+        raise InvalidValue(message, field="ids")
+    return which
+
+
+def _as_given(task: NewTask) -> NewTask:
+    return msgspec.structs.replace(task, key=plain_key(task.key))
+
+
+def _outcome(task: NewTask, answer: Submission | BaseException) -> Outcome:
+    if isinstance(answer, MainspringError):
+        return answer
+    if isinstance(answer, BaseException):
+        raise answer
+    if answer.conflict:
+        return KeyConflict(
+            f"key {shown(plain_key(task.key))} was used before for a different task, {answer.id}; "
+            "use another key, or submit exactly the same task",
+            field="key",
+        )
+    return answer
+
+
+def _no_task(task_id: UUID) -> TaskNotFound:
+    return TaskNotFound(f"there is no task {task_id}", field="task_id")

@@ -1,0 +1,223 @@
+"""Work for workers that speak to the API: in any language, trusted with their own tasks only.
+
+A worker's name is joined to its key, so nobody can renew or end a lease that was given under
+another key, not even with the right token: tokens are small numbers. Who held a task under a token
+never changes, so looking before a guarded write is enough.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+import msgspec
+
+from mainspring.core.access import Principal
+from mainspring.domain.errors import StaleLease, TaskNotFound
+from mainspring.domain.namespaces import plain_queue
+from mainspring.domain.priority import FairShare, Level, rank
+from mainspring.domain.task import (
+    Cancelled,
+    Completed,
+    Ending,
+    Failed,
+    Failure,
+    FailureKind,
+    Lease,
+    LeaseRef,
+    Released,
+    Renewal,
+    Retried,
+    Settlement,
+)
+from mainspring.domain.values import check_name
+from mainspring.ports.access import Scope
+from mainspring.ports.clock import Chance, Clock
+from mainspring.ports.store import ClaimRequest, Place, Store, WorkerState
+
+LEASES_MAX: Final = 1000
+LEASE_SECONDS_MIN: Final = 1.0
+LEASE_SECONDS_MAX: Final = 3600.0
+WAIT_SECONDS_MAX: Final = 60.0
+_POLL_SECONDS: Final = 0.2
+_SHARES_MAX: Final = 10_000
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker can take now."""
+
+    worker_id: str
+    task_types: tuple[str, ...]
+    queues: tuple[str, ...] | None = None
+    lanes: tuple[Level, ...] | None = None
+    limit: int = 1
+    lease_seconds: float = 60.0
+    wait_seconds: float = 0.0
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """That an attempt failed: why, and whether there shall be another."""
+
+    error: str
+    kind: FailureKind = FailureKind.ERROR
+    traceback: str = ""
+    retry: bool = True
+    retry_after: float | None = None
+
+
+class RemoteWork:
+    """Claims, renewals and endings by workers outside."""
+
+    def __init__(self, store: Store, clock: Clock, chance: Chance) -> None:
+        self._store = store
+        self._clock = clock
+        self._chance = chance
+        self._shares: dict[str, FairShare] = {}
+
+    async def claim(self, who: Principal, offer: Offer) -> list[Lease]:
+        """Lease tasks to a worker, at once or as soon as there are any, within its patience."""
+        who.require(Scope.WORK)
+        worker_id = self._worker_id(who, offer.worker_id)
+        deadline = self._clock.monotonic() + offer.wait_seconds
+        while True:
+            leases = await self._claim_now(who, worker_id, offer)
+            left = deadline - self._clock.monotonic()
+            if leases or left <= 0:
+                await self._beat(worker_id, who, offer, len(leases))
+                return leases
+            await self._clock.sleep(min(_POLL_SECONDS, left))
+
+    async def heartbeat(
+        self, who: Principal, worker: str, leases: Sequence[LeaseRef], lease_seconds: float
+    ) -> list[Renewal]:
+        """Renew leases; those of others come back as not held."""
+        who.require(Scope.WORK)
+        held = await self._held(who, worker, leases)
+        renewed = {
+            (renewal.id, renewal.fencing_token): renewal
+            for renewal in await self._store.heartbeat(held, lease_seconds)
+        }
+        lost = [Renewal(lease.id, lease.fencing_token, held=False) for lease in leases]
+        return [renewed.get((one.id, one.fencing_token), one) for one in lost]
+
+    async def complete(self, who: Principal, worker: str, lease: LeaseRef, result: str) -> None:
+        """End an attempt as done; raises `StaleLease` or `TaskNotFound`."""
+        await self._end(who, worker, lease, Completed(result))
+
+    async def fail(self, who: Principal, worker: str, lease: LeaseRef, report: Report) -> str:
+        """End an attempt as failed and return the status that the task has now."""
+        who.require(Scope.WORK)
+        failure = Failure(kind=report.kind, message=report.error, traceback=report.traceback)
+        ending: Ending = Failed(failure)
+        if report.retry:
+            ending = Retried(failure, await self._delay(lease.id, report.retry_after))
+        await self._end(who, worker, lease, ending)
+        return (await self._store.statuses([lease.id])).get(lease.id, "unknown")
+
+    async def release(
+        self, who: Principal, worker: str, lease: LeaseRef, delay_seconds: float
+    ) -> None:
+        """Hand a task back uncharged, to run again after a delay."""
+        await self._end(who, worker, lease, Released(delay_seconds))
+
+    async def cancelled(
+        self, who: Principal, worker: str, lease: LeaseRef, reason: str | None
+    ) -> None:
+        """End an attempt as cancelled, which its heartbeat had asked for."""
+        await self._end(who, worker, lease, Cancelled(reason))
+
+    async def _end(self, who: Principal, worker: str, lease: LeaseRef, ending: Ending) -> None:
+        who.require(Scope.WORK)
+        places = await self._store.places([lease.id])
+        place = places.get(lease.id)
+        if place is None or not who.sees(place.queue):
+            raise TaskNotFound(f"there is no task {lease.id}", field="task_id")
+        is_theirs = self._is_held(who, worker, lease, places)
+        settlement = Settlement(lease.id, lease.fencing_token, ending)
+        if not is_theirs or not (await self._store.settle([settlement]))[0]:
+            raise StaleLease(
+                f"the lease of task {lease.id} under the token {lease.fencing_token} is not held "
+                "by this worker any more; leave the task alone, whoever owns it now will end it",
+                field="fencing_token",
+            )
+
+    async def _held(
+        self, who: Principal, worker: str, leases: Sequence[LeaseRef]
+    ) -> list[LeaseRef]:
+        places = await self._store.places([lease.id for lease in leases])
+        held = {lease for lease in leases if self._is_held(who, worker, lease, places)}
+        return list(held)
+
+    def _is_held(
+        self, who: Principal, worker: str, lease: LeaseRef, places: Mapping[UUID, Place]
+    ) -> bool:
+        place = places.get(lease.id)
+        return (
+            place is not None
+            and who.sees(place.queue)
+            and place.fencing_token == lease.fencing_token
+            and place.worker_id == self._worker_id(who, worker)
+        )
+
+    async def _claim_now(self, who: Principal, worker_id: str, offer: Offer) -> list[Lease]:
+        names = await self._store.queue_names()
+        visible = tuple(filter(who.sees, names))
+        if offer.queues is not None:
+            wanted = {who.stored_queue(queue) for queue in offer.queues}
+            visible = tuple(name for name in visible if name in wanted)
+        if not visible:
+            return []
+        share = self._share(worker_id)
+        request = ClaimRequest(
+            worker_id=worker_id,
+            limit=offer.limit,
+            lease_seconds=offer.lease_seconds,
+            task_types=offer.task_types,
+            # All names, so that one made meanwhile in another namespace is not among them.
+            queues=visible,
+            lanes=offer.lanes,
+            served=share.served,
+        )
+        claim = await self._store.claim(request)
+        ordered = share.order([(lease.lane, lease) for lease in _by_rank(claim.leases)])
+        return [msgspec.structs.replace(lease, queue=plain_queue(lease.queue)) for lease in ordered]
+
+    async def _beat(self, worker_id: str, who: Principal, offer: Offer, busy: int) -> None:
+        # Always named: a worker of one namespace does not serve all queues of the installation.
+        if offer.queues is not None:
+            queues = tuple(who.stored_queue(queue) for queue in offer.queues)
+        else:
+            queues = tuple(filter(who.sees, await self._store.queue_names()))
+        await self._store.beat(
+            WorkerState(
+                worker_id=worker_id,
+                hostname="remote",
+                pid=0,
+                queues=queues,
+                lanes=offer.lanes,
+                slots=offer.limit,
+                busy=busy,
+            )
+        )
+
+    async def _delay(self, task_id: UUID, asked: float | None) -> float:
+        if asked is not None:
+            return asked
+        place = (await self._store.places([task_id])).get(task_id)
+        if place is None:
+            return 0.0
+        return place.backoff.delay(max(1, place.attempt_count), self._chance.random())
+
+    def _worker_id(self, who: Principal, worker: str) -> str:
+        check_name(worker, "worker_id")
+        return f"{who.key_id}:{worker}"
+
+    def _share(self, worker_id: str) -> FairShare:
+        if worker_id not in self._shares:
+            if len(self._shares) >= _SHARES_MAX:
+                self._shares.pop(next(iter(self._shares)))
+            self._shares[worker_id] = FairShare()
+        return self._shares[worker_id]
+
+
+def _by_rank(leases: Sequence[Lease]) -> list[Lease]:
+    return sorted(leases, key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))

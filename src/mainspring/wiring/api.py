@@ -1,0 +1,154 @@
+"""The API gateway: its parts put together, and served."""
+
+import asyncio
+import ipaddress
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from importlib.metadata import version
+from typing import Any
+
+import msgspec
+
+from mainspring.adapters.postgres.store import PostgresStore
+from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
+from mainspring.api.application import Application
+from mainspring.api.doorkeeper import LOOPBACK_NAMES, Doorkeeper
+from mainspring.api.health import HealthRoutes
+from mainspring.api.leases import LeaseRoutes
+from mainspring.api.metrics import Metrics
+from mainspring.api.openapi import document
+from mainspring.api.operations import OperationRoutes
+from mainspring.api.routes import Route
+from mainspring.api.schedules import ScheduleRoutes
+from mainspring.api.server import listen, serving
+from mainspring.api.tasks import TaskRoutes
+from mainspring.config import Settings
+from mainspring.core.access import Authenticator
+from mainspring.core.auditing import AuditTrail
+from mainspring.core.gateway import Gateway
+from mainspring.core.intake import Intake
+from mainspring.core.quotas import Quotas
+from mainspring.core.remote_work import RemoteWork
+from mainspring.core.schedule_gateway import ScheduleGateway
+from mainspring.core.session import Session
+from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
+from mainspring.domain.errors import InvalidConfiguration, InvalidValue
+
+Tell = Callable[[str], None]
+
+
+class ApiServices:
+    """Everything behind the API that does not depend on the protocol."""
+
+    def __init__(self, store: PostgresStore, settings: Settings) -> None:
+        clock = SystemClock()
+        self.clock = clock
+        self.ids = SystemIds()
+        self.session = Session(store, clock, self.ids, settings.submit_timeout_seconds)
+        self.shedder = Shedder(store, clock, _thresholds(settings))
+        self.quotas = Quotas(store, store, clock)
+        self.gateway = Gateway(self.session, Intake(self.ids), self.quotas, self.shedder)
+        self.schedules = ScheduleGateway(store, self.quotas, clock, self.ids)
+        self.work = RemoteWork(store, clock, SystemChance())
+        self.trail = AuditTrail(store, clock)
+        self.metrics = Metrics(store, store, self.shedder, clock)
+        self.with_keys = settings.auth
+        self.doorkeeper = Doorkeeper(
+            Authenticator(store, clock) if self.with_keys else None,
+            clock,
+            hosts=LOOPBACK_NAMES,
+        )
+
+    def duties(self) -> list[Coroutine[Any, Any, None]]:
+        """Return what runs in the background."""
+        return [self.shedder.run(), self.metrics.run()]
+
+    async def close(self) -> None:
+        """End streams, write what is waiting, and let submissions arrive; the store stays open."""
+        await self.doorkeeper.close()
+        await self.gateway.changes.close()
+        await self.session.waiting.close()
+        await self.session.submissions.close()
+        await self.trail.close()
+
+
+def rest_application(services: ApiServices, store: PostgresStore) -> Application:
+    """Return the REST API."""
+    health = HealthRoutes(store, services.metrics)
+    routes: list[Route] = [
+        *TaskRoutes(services.gateway, services.doorkeeper).routes(),
+        *OperationRoutes(services.gateway).routes(),
+        *ScheduleRoutes(services.schedules).routes(),
+        *LeaseRoutes(services.work).routes(),
+        *health.routes(),
+    ]
+    described = document(routes, version("mainspring"), with_keys=services.with_keys)
+    health.describe(msgspec.json.encode(described))
+    application = Application(
+        routes, services.doorkeeper, services.trail, services.ids, services.clock
+    )
+    services.metrics.watch_answers(application.answers)
+    return application
+
+
+@asynccontextmanager
+async def api_running(
+    store: PostgresStore, settings: Settings, tell: Tell
+) -> AsyncIterator[Application]:
+    """Serve the API on a store for the time of the block.
+
+    Raises `AddressInUse`, or `InvalidConfiguration` for an open server without authentication.
+    """
+    check_exposure(settings)
+    listener = listen(settings.host, settings.port)
+    services = ApiServices(store, settings)
+    application = rest_application(services, store)
+    duties = [asyncio.create_task(duty) for duty in services.duties()]
+    try:
+        async with serving(application, listener):
+            host, port = listener.getsockname()[:2]
+            shown = f"[{host}]" if ":" in host else host
+            tell(f"API: http://{shown}:{port}")
+            if services.with_keys and not await _has_keys(store):
+                tell("there is no API key yet; make one: mainspring keys create NAME --scope ...")
+            try:
+                yield application
+            finally:
+                await services.doorkeeper.close()
+    finally:
+        for duty in duties:
+            duty.cancel()
+            with suppress(asyncio.CancelledError):
+                await duty
+        await services.close()
+
+
+def check_exposure(settings: Settings) -> None:
+    """Refuse to be reachable from other machines without authentication."""
+    if settings.auth or is_loopback(settings.host):
+        return
+    raise InvalidConfiguration(
+        f"auth is off and host is {settings.host}, which other machines can reach; turn auth on, "
+        "or listen on 127.0.0.1"
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _has_keys(store: PostgresStore) -> bool:
+    return any(key.is_valid for key in await store.keys())
+
+
+def _thresholds(settings: Settings) -> Any:
+    try:
+        return {**THRESHOLDS, **parse_thresholds(settings.shed_thresholds)}
+    except InvalidValue as error:
+        raise InvalidConfiguration(error.message) from None
