@@ -5,6 +5,7 @@ import shutil
 import struct
 import time
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ from bench.harness.places import MEMORY
 
 _POLL_SECONDS: Final = 0.003
 _STALL_SECONDS: Final = 20.0
+_LOOK_SECONDS: Final = 1.0
 _RECORD: Final = struct.Struct("d")
 
 
@@ -50,9 +52,12 @@ class Board:
         """Return how many tasks have run."""
         return (self.path / "hits").stat().st_size
 
-    def wait(self, count: int, timeout: float) -> Arrival:
-        """Wait until so many tasks have run; gives up at the timeout or when nothing moves."""
-        begun = moved = time.time()
+    def wait(self, count: int, timeout: float, look: Callable[[], None] | None = None) -> Arrival:
+        """Wait until so many tasks have run; gives up at the timeout or when nothing moves.
+
+        `look` is called now and then, and may raise.
+        """
+        begun = moved = looked = time.time()
         first_at = first_count = None
         seen = self.hits()
         while True:
@@ -63,6 +68,9 @@ class Board:
                 seen, moved = hits, now
             if hits >= count or now - begun > timeout or (hits and now - moved > _STALL_SECONDS):
                 return Arrival(first_at or now, first_count or 0, now, hits)
+            if look is not None and now - looked > _LOOK_SECONDS:
+                look()
+                looked = now
             time.sleep(_POLL_SECONDS)
 
     def lateness(self, count: int) -> list[float]:

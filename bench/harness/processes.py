@@ -107,6 +107,12 @@ class Crew:
         """Return the processes that were started and not stopped."""
         return [process.pid for process in self._processes]
 
+    def look(self) -> None:
+        """Raise when something that was started has ended by itself."""
+        for process in self._processes:
+            if process.poll() is not None:
+                raise RuntimeError(f"a worker ended by itself: {last_line(self._log.name)}")
+
     def kill(self, pids: Iterable[int]) -> float:
         """End processes and everything below them as `kill -9` does; return when."""
         doomed = tree_of(pids)
@@ -219,5 +225,10 @@ class Client:
         if answer is not None:
             return answer
         self._process.kill()
-        last = Path(self._log_path).read_text(errors="replace").strip().splitlines()[-1:]
-        raise RuntimeError(f"the client of a contestant failed: {''.join(last)}")
+        raise RuntimeError(f"the client of a contestant failed: {last_line(self._log_path)}")
+
+
+def last_line(path: str) -> str:
+    """Return the last line of a log, which says why."""
+    lines = Path(path).read_text(errors="replace").strip().splitlines()
+    return lines[-1] if lines else "it said nothing"

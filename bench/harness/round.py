@@ -86,7 +86,7 @@ class Round:
         before = self.board.hits()
         self.crew.start(workers_of(self.contestant, count))
         self.client.call("single", 1)
-        self.board.wait(before + 1, 30)
+        self.board.wait(before + 1, 30, self.crew.look)
         time.sleep(self.contestant.boot_seconds if count > 1 else 0.5)
 
 
@@ -129,8 +129,8 @@ def drain(round_: Round, waiting: int, workers: int) -> None:
     round_.crew.start(workers_of(round_.contestant, workers))
     with round_.watched(job):
         # From the first tenth on: workers start one after the other.
-        begun = round_.board.wait(before + waiting // 10, _TIMEOUT_SECONDS)
-        done = round_.board.wait(before + waiting, _TIMEOUT_SECONDS)
+        begun = round_.board.wait(before + waiting // 10, _TIMEOUT_SECONDS, round_.crew.look)
+        done = round_.board.wait(before + waiting, _TIMEOUT_SECONDS, round_.crew.look)
     ran = done.last_count - begun.last_count
     elapsed = done.last_at - begun.last_at
     if elapsed > 0:
@@ -149,7 +149,7 @@ def life(round_: Round, count: int, workers: int) -> None:
     before = round_.board.hits()
     with round_.watched(job):
         round_.client.begin("bulk", count)
-        done = round_.board.wait(before + count, _TIMEOUT_SECONDS)
+        done = round_.board.wait(before + count, _TIMEOUT_SECONDS, round_.crew.look)
         sent = round_.client.end()
     round_.figures[job] = round((done.last_count - before) / (done.last_at - sent["started"]), 1)
     if done.last_count < before + count:
@@ -175,7 +175,7 @@ def lateness(round_: Round, rate: int, sizes: Sizes) -> None:
     round_.board.clear()
     with round_.watched(f"late_{rate}"):
         sent = round_.client.call("schedule", count, sizes.lead_seconds, sizes.lateness_seconds)
-        round_.board.wait(count, sizes.lead_seconds + sizes.lateness_seconds + 40)
+        round_.board.wait(count, sizes.lead_seconds + sizes.lateness_seconds + 40, round_.crew.look)
     late = round_.board.lateness(count)
     milliseconds = {
         "p50": round(quantile(late, 0.5) * 1e3, 1),
