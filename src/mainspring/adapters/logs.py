@@ -56,7 +56,8 @@ def configure_logs(level: str, style: str, stream: TextIO | None = None) -> None
     root.handlers = [handler]
     root.setLevel(level.upper())
     # What libraries say at this level is about themselves.
-    logging.getLogger("asyncio").setLevel("WARNING")
+    for library in ("asyncio", "uvicorn"):
+        logging.getLogger(library).setLevel("WARNING")
 
 
 def _redacted(logger: Any, method: str, event: Event) -> Event:
