@@ -11,6 +11,9 @@
 -- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
 -- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be
 -- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable.
+-- The rows are joined by `= ANY (ARRAY[...])`, which can only be looked up in the key. For a plain
+-- `=` the server may also read the whole key, and does, when it planned while a vacuum had left the
+-- table empty: then a claim from a backlog takes seconds.
 -- transition: claim
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
@@ -116,7 +119,7 @@ WITH clock AS MATERIALIZED (
         started_at = clock.now,
         lease_expires_at = clock.now + make_interval(secs => $4)
     FROM chosen c, clock
-    WHERE t.id = c.id AND t.status <> 'running'
+    WHERE t.id = ANY (ARRAY[c.id]) AND t.status <> 'running'
     RETURNING t.id, c.lane, t.fencing_token, t.task_type, t.payload, t.queue, t.priority,
         t.scheduled_at, t.created_at, t.started_at, t.attempt_count, t.max_retries,
         t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count,
