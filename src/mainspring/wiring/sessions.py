@@ -37,6 +37,8 @@ class Sessions:
         if opening is None or pid != os.getpid() or _has_failed(opening):
             opening = loop.create_task(self._open(), name="mainspring-open")
             self._opened[loop] = (os.getpid(), opening)
+        if opening.done():
+            return opening.result()
         # Several first users share one opening, and none of them may end it for the others.
         return await asyncio.shield(opening)
 
