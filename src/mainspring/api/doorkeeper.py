@@ -10,6 +10,7 @@ from mainspring.api.errors import WrongHost
 from mainspring.api.limits import Headers, header
 from mainspring.api.routes import Route
 from mainspring.core.access import ANONYMOUS, Authenticator, Principal
+from mainspring.core.following import Stay
 from mainspring.domain.errors import Forbidden, Unauthenticated, Unavailable
 from mainspring.ports.clock import Clock
 
@@ -28,7 +29,7 @@ class Doorkeeper:
         self._authenticator = authenticator
         self._clock = clock
         self._hosts = hosts
-        self._streams: dict[str, set[asyncio.Event]] = {}
+        self._streams: dict[str, set[Stay]] = {}
         self._checker: asyncio.Task[None] | None = None
 
     @property
@@ -56,25 +57,25 @@ class Doorkeeper:
         return who
 
     @contextmanager
-    def stream(self, who: Principal) -> Iterator[asyncio.Event]:
-        """Keep an open stream: the event is set once its key is not valid any more."""
-        ended = asyncio.Event()
-        self._streams.setdefault(who.key_id, set()).add(ended)
+    def stream(self, who: Principal) -> Iterator[Stay]:
+        """Keep an open stream: its stay is over once its key is not valid any more."""
+        stay = Stay()
+        self._streams.setdefault(who.key_id, set()).add(stay)
         if self._authenticator is not None and (self._checker is None or self._checker.done()):
             self._checker = asyncio.create_task(self._check(), name="mainspring-keys")
         try:
-            yield ended
+            yield stay
         finally:
             others = self._streams.get(who.key_id, set())
-            others.discard(ended)
+            others.discard(stay)
             if not others:
                 self._streams.pop(who.key_id, None)
 
     async def close(self) -> None:
         """End every stream."""
         for streams in self._streams.values():
-            for ended in streams:
-                ended.set()
+            for stay in streams:
+                stay.end()
         if self._checker is not None:
             self._checker.cancel()
             await asyncio.wait([self._checker])
@@ -85,8 +86,8 @@ class Doorkeeper:
             with suppress(Unavailable):
                 valid = await self._authenticator.still_valid(set(self._streams))
                 for key_id in self._streams.keys() - valid:
-                    for ended in self._streams[key_id]:
-                        ended.set()
+                    for stay in self._streams[key_id]:
+                        stay.end()
 
 
 def _key_in(headers: Headers) -> str | None:

@@ -1,6 +1,6 @@
 """A request as handlers see it, and what they answer."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -32,7 +32,7 @@ class Response(msgspec.Struct, kw_only=True):
     status: int = 200
     value: Any = None
     data: bytes | None = None
-    stream: AsyncIterator[bytes] | None = None
+    stream: AsyncGenerator[bytes, None] | None = None
     content_type: str = "application/json"
     headers: list[tuple[bytes, bytes]] = []
     audit_subject: str = ""

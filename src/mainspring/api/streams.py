@@ -1,16 +1,19 @@
 """Sending an answer piece by piece, with bounds on what a slow or silent client can hold."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Any, Final
 
 STREAM_TYPE: Final = "text/event-stream"
+STILL_HERE: Final = b": still here\n\n"
+"""A comment, which clients do not show; a proxy between sees that the stream is in use."""
 
 SEND_SECONDS: Final = 30.0
 """A client that takes nothing for so long is let go."""
 
 
-async def send_stream(stream: AsyncIterator[bytes], receive: Any, send: Any) -> None:
+async def send_stream(stream: AsyncGenerator[bytes, None], receive: Any, send: Any) -> None:
     """Send until the stream ends, the client leaves, or it takes nothing any more."""
     sending = asyncio.create_task(_send(stream, send))
     leaving = asyncio.create_task(_left(receive))
@@ -22,10 +25,11 @@ async def send_stream(stream: AsyncIterator[bytes], receive: Any, send: Any) -> 
         await asyncio.gather(sending, leaving, return_exceptions=True)
 
 
-async def _send(stream: AsyncIterator[bytes], send: Any) -> None:
-    async for piece in stream:
-        async with asyncio.timeout(SEND_SECONDS):
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
+async def _send(stream: AsyncGenerator[bytes, None], send: Any) -> None:
+    async with aclosing(stream):
+        async for piece in stream:
+            async with asyncio.timeout(SEND_SECONDS):
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
     await send({"type": "http.response.body", "body": b""})
 
 

@@ -1,7 +1,7 @@
 """Tasks: submit, look, cancel, move, watch."""
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
@@ -32,21 +32,21 @@ from mainspring.api.schemas import (
     TaskPage,
     TaskQuery,
 )
-from mainspring.api.streams import STREAM_TYPE
+from mainspring.api.streams import STILL_HERE, STREAM_TYPE
 from mainspring.core.access import Principal
+from mainspring.core.following import follow
 from mainspring.core.gateway import Gateway, Outcome
 from mainspring.core.json_text import refuse_double_keys
 from mainspring.core.lifecycle import task_id_of
-from mainspring.core.task_events import EventId, TaskEvent, events_of, parse_event_id
-from mainspring.domain.errors import InvalidValue, MainspringError, PayloadTooLarge, Unavailable
+from mainspring.core.task_events import EventId, TaskEvent, parse_event_id
+from mainspring.domain.errors import InvalidValue, MainspringError, PayloadTooLarge
 from mainspring.domain.namespaces import plain_key, plain_queue
-from mainspring.domain.status import TERMINAL, TaskStatus
+from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Submission, Task
 from mainspring.domain.values import BATCH_MAX, check_key, parse_instant
 from mainspring.ports.access import Scope
 from mainspring.ports.store import TaskFilter
 
-KEEP_ALIVE_SECONDS: Final = 15.0
 _RECONNECT_MILLISECONDS: Final = 1000
 _KEY_HEADER: Final = (
     "Idempotency-Key",
@@ -263,48 +263,14 @@ class TaskRoutes:
         status = await self._gateway.reschedule(call.who, task_id, at)
         return Response(value=StatusOut(task_id=task_id, status=status))
 
-    async def _stream(self, who: Principal, task_id: UUID, last: EventId) -> AsyncIterator[bytes]:
+    async def _stream(
+        self, who: Principal, task_id: UUID, last: EventId
+    ) -> AsyncGenerator[bytes, None]:
         yield f"retry: {_RECONNECT_MILLISECONDS}\n\n".encode()
-        with (
-            self._doorkeeper.stream(who) as ended,
-            self._gateway.changes.watch(task_id) as watcher,
-        ):
-            while not ended.is_set():
-                if not await _either(watcher.changed, ended):
-                    yield b": still here\n\n"
-                    continue
-                if ended.is_set():
-                    return
-                watcher.changed.clear()
-                try:
-                    task = await self._gateway.task(who, task_id)
-                except Unavailable:
-                    watcher.changed.set()
-                    yield b": the task store is not available\n\n"
-                    await _either(ended, ended, seconds=1.0)
-                    continue
-                except MainspringError:
-                    return
-                for event in events_of(task, last):
-                    last = event.id
-                    yield _frame(event)
-                if task.status in TERMINAL:
-                    return
-
-
-async def _either(
-    first: asyncio.Event, second: asyncio.Event, seconds: float = KEEP_ALIVE_SECONDS
-) -> bool:
-    """Wait until one of two events is set; False if neither is in time."""
-    if first.is_set() or second.is_set():
-        return True
-    waits = [asyncio.ensure_future(event.wait()) for event in (first, second)]
-    try:
-        done, _ = await asyncio.wait(waits, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        return bool(done)
-    finally:
-        for wait in waits:
-            wait.cancel()
+        with self._doorkeeper.stream(who) as stay:
+            async with aclosing(follow(self._gateway, who, task_id, stay, last)) as events:
+                async for event in events:
+                    yield STILL_HERE if event is None else _frame(event)
 
 
 def _frame(event: TaskEvent) -> bytes:

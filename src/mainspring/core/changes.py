@@ -22,9 +22,9 @@ class Watcher:
     nothing and nothing piles up.
     """
 
-    def __init__(self, task_id: UUID) -> None:
+    def __init__(self, task_id: UUID, changed: asyncio.Event) -> None:
         self.task_id = task_id
-        self.changed = asyncio.Event()
+        self.changed = changed
         self.place: Place | None = None
 
 
@@ -43,9 +43,12 @@ class Changes:
         return len(self._watchers)
 
     @contextmanager
-    def watch(self, task_id: UUID) -> Iterator[Watcher]:
-        """Watch a task for the time of the block; the watcher is told at once to look first."""
-        watcher = Watcher(task_id)
+    def watch(self, task_id: UUID, changed: asyncio.Event | None = None) -> Iterator[Watcher]:
+        """Watch a task for the time of the block; the watcher is told at once to look first.
+
+        `changed` is what tells it, if it waits for something else with the same event.
+        """
+        watcher = Watcher(task_id, changed or asyncio.Event())
         watcher.changed.set()
         self._watchers.setdefault(task_id, set()).add(watcher)
         if self._looker is None or self._looker.done():
