@@ -265,9 +265,7 @@ async def test_each_write_leaves_one_record_that_cannot_be_changed(api: Api, dat
         await client.post("/v1/queues/default/pause")
         await client.post("/v1/tasks", json={"task_type": ""})
         await client.get("/v1/tasks")
-    async with asyncio.timeout(5):
-        while len(await api.store.audit(10)) < 4:
-            pass
+    # At once: the answers came after the records were on disk.
     records = [record for _, record in reversed(await api.store.audit(10))]
     assert [(record.action, record.count) for record in records] == [
         ("task.submit", 1),

@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl
 import msgspec
 import structlog
 
+from mainspring.api.converting import converted
 from mainspring.api.doorkeeper import Doorkeeper
 from mainspring.api.errors import (
     PROBLEM_TYPE,
@@ -22,11 +23,10 @@ from mainspring.api.errors import (
 )
 from mainspring.api.http import Call, Response, Scope, encoded
 from mainspring.api.limits import check_head, check_type, decode_body, read_body
-from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
+from mainspring.api.routes import PATIENCE_SECONDS, Recording, Route, Router
 from mainspring.api.streams import send_stream
-from mainspring.core.access import Principal
 from mainspring.core.auditing import AuditTrail
-from mainspring.domain.errors import InvalidValue, MainspringError, OutcomeUnknown
+from mainspring.domain.errors import MainspringError, OutcomeUnknown
 from mainspring.ports.access import AuditRecord
 from mainspring.ports.clock import Clock, IdSource
 
@@ -104,32 +104,31 @@ class Application:
             content_type=content_type,
             headers={name: value for name, value in headers},  # noqa: C416 - pairs of any kind
             request_id=exchange.request_id,
+            address=_address(scope),
+            action=route.action,
         )
         response = await _in_time(route.handler(call), route.patience_seconds)
         if route.action:
-            self._audit(exchange, route, who, path, response)
+            await self._record(call, route, response)
         return response
 
-    def _audit(
-        self,
-        exchange: "_Exchange",
-        route: Route,
-        who: Principal,
-        path: dict[str, str],
-        response: Response,
-    ) -> None:
-        client = exchange.scope.get("client")
-        self._trail.add(
-            AuditRecord(
-                actor=who.key_id,
-                namespace=who.namespace,
-                action=route.action,
-                subject=response.audit_subject or " ".join(path.values()),
-                address=str(client[0]) if client else "",
-                request_id=exchange.request_id,
-                count=response.audit_count,
-            )
+    async def _record(self, call: Call, route: Route, response: Response) -> None:
+        """Have on disk what was done before it is answered."""
+        if route.recording is Recording.WITH_TASKS:
+            return
+        record = AuditRecord(
+            actor=call.who.key_id,
+            namespace=call.who.namespace,
+            action=route.action,
+            subject=response.audit_subject or " ".join(call.path.values()),
+            address=call.address,
+            request_id=call.request_id,
+            count=response.audit_count,
         )
+        if route.recording is Recording.SUMMED:
+            self._trail.count(record)
+        else:
+            await _in_time(self._trail.add(record), PATIENCE_SECONDS)
 
 
 class _Exchange:
@@ -143,6 +142,11 @@ class _Exchange:
         self.send = send
         self.request_id = request_id
         self.route: Route | None = None
+
+
+def _address(scope: Scope) -> str:
+    client = scope.get("client")
+    return str(client[0]) if client else ""
 
 
 async def _in_time(work: Awaitable[T], seconds: float | None) -> T:
@@ -166,7 +170,7 @@ async def _body(exchange: _Exchange, route: Route) -> tuple[Any, str]:
     content_type = check_type(headers, route.body_types)
     if route.raw_body:
         return data, content_type
-    return _converted(decode_body(data), route.body, strict=True), content_type
+    return converted(decode_body(data), route.body, strict=True), content_type
 
 
 def _query(text: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
@@ -184,18 +188,8 @@ def _query(text: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
     given = dict(pairs)
     if len(given) < len(pairs):
         raise MalformedRequest("a name is in the query twice; keep one")
-    query: msgspec.Struct = _converted(given, kind, strict=False)
+    query: msgspec.Struct = converted(given, kind, strict=False)
     return query
-
-
-def _converted(value: Any, kind: type[msgspec.Struct], *, strict: bool) -> Any:
-    try:
-        return msgspec.convert(value, kind, strict=strict)
-    except msgspec.ValidationError as error:
-        text, _, where = str(error).partition(" - at `$")
-        field = where.rstrip("`").lstrip(".") or None
-        message = f"{field}: {text}" if field else text
-        raise InvalidValue(message, field=field) from None
 
 
 def _problem(error: MainspringError, exchange: _Exchange) -> Response:

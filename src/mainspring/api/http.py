@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from mainspring.core.access import Principal
+from mainspring.domain.task import Origin
 
 Scope = dict[str, Any]
 
@@ -24,6 +25,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str
     headers: Mapping[bytes, bytes]
     request_id: str
+    address: str = ""
+    """Where it comes from."""
+
+    action: str = ""
+    """What the audit calls it."""
+
+    @property
+    def origin(self) -> Origin:
+        """What the audit says of tasks that are submitted with it."""
+        return Origin(
+            actor=self.who.key_id,
+            namespace=self.who.namespace,
+            action=self.action,
+            address=self.address,
+            request_id=self.request_id,
+        )
 
 
 class Response(msgspec.Struct, kw_only=True):

@@ -1,12 +1,12 @@
 """Leases: how workers in any language claim tasks, keep them and end them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 import msgspec
 
 from mainspring.api.http import Call, Response
-from mainspring.api.routes import Route
+from mainspring.api.routes import Recording, Route
 from mainspring.api.schemas import (
     ClaimIn,
     CompleteIn,
@@ -45,6 +45,8 @@ class LeaseRoutes:
             answers={200: LeasesOut},
             problems=(403,),
             patience_seconds=None,
+            action="lease.claim",
+            recording=Recording.SUMMED,
         )
         yield Route(
             method="POST",
@@ -55,6 +57,8 @@ class LeaseRoutes:
             tag="leases",
             body=HeartbeatIn,
             answers={200: RenewalsOut},
+            action="lease.renew",
+            recording=Recording.SUMMED,
         )
         yield Route(
             method="POST",
@@ -66,6 +70,8 @@ class LeaseRoutes:
             body=CompleteIn,
             answers={200: StatusOut},
             problems=(404, 409),
+            action="lease.complete",
+            recording=Recording.SUMMED,
         )
         yield Route(
             method="POST",
@@ -77,6 +83,8 @@ class LeaseRoutes:
             body=FailIn,
             answers={200: StatusOut},
             problems=(404, 409),
+            action="lease.fail",
+            recording=Recording.SUMMED,
         )
 
     async def claim(self, call: Call) -> Response:
@@ -94,7 +102,7 @@ class LeaseRoutes:
         )
         leases = await self._work.claim(call.who, offer)
         out = [_lease(lease, body.lease_seconds) for lease in leases]
-        return Response(value=LeasesOut(leases=out))
+        return _counted(LeasesOut(leases=out), [lease.id for lease in leases])
 
     async def heartbeat(self, call: Call) -> Response:
         """Renew leases."""
@@ -110,7 +118,8 @@ class LeaseRoutes:
             )
             for renewal in renewals
         ]
-        return Response(value=RenewalsOut(leases=out))
+        held_ids = [renewal.id for renewal in renewals if renewal.held]
+        return _counted(RenewalsOut(leases=out), held_ids)
 
     async def complete(self, call: Call) -> Response:
         """End an attempt as done."""
@@ -162,4 +171,10 @@ def _lease(lease: Lease, lease_seconds: float) -> LeaseOut:
 
 
 def _status(task_id: UUID, status: str) -> Response:
-    return Response(value=StatusOut(task_id=task_id, status=status))
+    return _counted(StatusOut(task_id=task_id, status=status), [task_id])
+
+
+def _counted(value: object, ids: Sequence[UUID]) -> Response:
+    """An answer for which the audit counts tasks and names the first and the last one."""
+    ends = dict.fromkeys([str(ids[0]), str(ids[-1])]) if ids else {}
+    return Response(value=value, audit_subject=" ".join(ends), audit_count=len(ids))

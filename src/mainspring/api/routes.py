@@ -5,6 +5,7 @@ of access and the tests of both are made from.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
 
@@ -19,6 +20,19 @@ PATIENCE_SECONDS: Final = 4.7
 """Whoever asks has an answer within five seconds, also when the store is silent."""
 
 Handler = Callable[[Call], Awaitable[Response]]
+
+
+class Recording(StrEnum):
+    """How the audit comes to its record of a route."""
+
+    EACH = "each"
+    """One record, on disk before the answer."""
+
+    WITH_TASKS = "with_tasks"
+    """The store writes it in the transaction of the tasks that are submitted."""
+
+    SUMMED = "summed"
+    """Counted, and recorded every few seconds for each key."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +64,9 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     """How long to look for who asks and for the answer; None: the handler has bounds of its own."""
 
     action: str = ""
-    """What the audit calls it; empty for what changes nothing that people own."""
+    """What the audit calls it; empty for what changes nothing."""
+
+    recording: Recording = Recording.EACH
 
     @property
     def segments(self) -> tuple[str, ...]:

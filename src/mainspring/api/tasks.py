@@ -18,7 +18,7 @@ from mainspring.api.limits import (
     NDJSON_TYPE,
     decode_body,
 )
-from mainspring.api.routes import Route
+from mainspring.api.routes import Recording, Route
 from mainspring.api.schemas import (
     BatchIn,
     BatchItem,
@@ -91,6 +91,7 @@ class TaskRoutes:
             answers={201: SubmittedOut, 200: SubmittedOut},
             problems=(409, 429, 503),
             action="task.submit",
+            recording=Recording.WITH_TASKS,
         )
         yield Route(
             method="POST",
@@ -107,6 +108,7 @@ class TaskRoutes:
             answers={207: BatchOut},
             problems=(429, 503),
             action="task.submit_batch",
+            recording=Recording.WITH_TASKS,
         )
 
     def _of_looking(self) -> Iterator[Route]:
@@ -185,7 +187,7 @@ class TaskRoutes:
         """Store one task."""
         given = decode_body(call.body)
         key = _key_of(call)
-        task, stored = await self._gateway.submit(call.who, given, key)
+        task, stored = await self._gateway.submit(call.who, given, key, call.origin)
         status = TaskStatus.PENDING
         if not stored.is_new:
             status = (await self._gateway.task(call.who, stored.id, Scope.SUBMIT)).status
@@ -202,18 +204,16 @@ class TaskRoutes:
             status=201 if stored.is_new else 200,
             value=out,
             headers=[(b"location", f"/v1/tasks/{stored.id}".encode())],
-            audit_subject=str(stored.id),
         )
 
     async def submit_batch(self, call: Call) -> Response:
         """Store many tasks and answer for each."""
         items = _batch_items(call.body, call.content_type)
-        outcomes = await self._gateway.submit_batch(call.who, items)
+        outcomes = await self._gateway.submit_batch(call.who, items, call.origin)
         results = [_batch_item(outcome) for outcome in outcomes]
         stored = sum(result.code is None for result in results)
         out = BatchOut(results=results, stored=stored, failed=len(results) - stored)
-        subject = str(next((item.task_id for item in results if item.task_id), "none"))
-        return Response(status=207, value=out, audit_subject=subject, audit_count=stored)
+        return Response(status=207, value=out)
 
     async def page(self, call: Call) -> Response:
         """List tasks."""

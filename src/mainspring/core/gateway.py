@@ -35,7 +35,7 @@ from mainspring.domain.namespaces import (
     stored_queue,
 )
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import CancelState, NewTask, Submission, Task
+from mainspring.domain.task import CancelState, NewTask, Origin, Submission, Task
 from mainspring.domain.values import check_name, shown
 from mainspring.ports.access import Scope
 from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilter, WorkerState
@@ -59,11 +59,18 @@ class Gateway:
         self.changes = Changes(session.store, session.clock)
 
     async def submit(
-        self, who: Principal, given: object, key: str | None = None
+        self,
+        who: Principal,
+        given: object,
+        key: str | None = None,
+        origin: Origin | None = None,
     ) -> tuple[NewTask, Submission]:
-        """Store one task; raises `InvalidValue`, `KeyConflict`, `QuotaExceeded`, `Overloaded`."""
+        """Store one task; raises `InvalidValue`, `KeyConflict`, `QuotaExceeded`, `Overloaded`.
+
+        With an origin its record in the audit is stored in the same transaction.
+        """
         who.require(Scope.SUBMIT)
-        task = self._intake.build(who, given, key=key)
+        task = self._intake.build(who, given, key=key, origin=origin)
         self.shedder.admit(task.priority)
         await self._quotas.take(who.namespace, 1)
         stored = await self._session.submissions.submit(task, SUBMIT_SECONDS)
@@ -71,16 +78,23 @@ class Gateway:
         return task, stored
 
     async def submit_batch(
-        self, who: Principal, given: Sequence[object | MainspringError]
+        self,
+        who: Principal,
+        given: Sequence[object | MainspringError],
+        origin: Origin | None = None,
     ) -> list[Outcome]:
-        """Store many tasks, each on its own; what could not be read comes as its error."""
+        """Store many tasks, each on its own; what could not be read comes as its error.
+
+        With an origin there is a record in the audit for each part of the batch that is stored at
+        once, in the same transaction.
+        """
         who.require(Scope.SUBMIT)
         outcomes: list[Outcome | NewTask] = []
         for place, item in enumerate(given):
             try:
                 if isinstance(item, MainspringError):
                     raise item
-                task = self._intake.build(who, item, prefix=f"tasks[{place}].")
+                task = self._intake.build(who, item, prefix=f"tasks[{place}].", origin=origin)
                 self.shedder.admit(task.priority)
                 outcomes.append(task)
             except MainspringError as error:

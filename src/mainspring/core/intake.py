@@ -14,7 +14,7 @@ from mainspring.core.options import DEFAULTS, TaskOptions, checked_options, fing
 from mainspring.domain.errors import InvalidValue, KeyConflict, PayloadTooLarge
 from mainspring.domain.namespaces import stored_key
 from mainspring.domain.retry import Backoff
-from mainspring.domain.task import NewTask
+from mainspring.domain.task import NewTask, Origin
 from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_name, shown
 from mainspring.ports.clock import IdSource
 
@@ -46,11 +46,18 @@ class Intake:
         self._ids = ids
 
     def build(
-        self, principal: Principal, given: object, *, key: str | None = None, prefix: str = ""
+        self,
+        principal: Principal,
+        given: object,
+        *,
+        key: str | None = None,
+        prefix: str = "",
+        origin: Origin | None = None,
     ) -> NewTask:
         """Return a task that the store accepts, or raise `InvalidValue` for the field.
 
-        `given` was decoded with `core.json_text`. `key` is an idempotency key given beside it.
+        `given` was decoded with `core.json_text`. `key` is an idempotency key given beside it, and
+        `origin` what the audit says of it.
         """
         if not isinstance(given, dict):
             what = prefix.rstrip(".") or "the body"
@@ -74,6 +81,7 @@ class Intake:
             backoff=options.backoff,  # type: ignore[arg-type]
             key=stored,
             fingerprint=None if stored is None else fingerprint(task_type, payload, options),
+            origin=origin,
         )
 
 

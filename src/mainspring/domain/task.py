@@ -31,6 +31,16 @@ class TickRef(msgspec.Struct, frozen=True, array_like=True):
     """The nominal time before: the run covers the data from it up to `nominal_at`."""
 
 
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """Who hands tasks in through an API, and how: what the audit says of them."""
+
+    actor: str
+    namespace: str
+    action: str
+    address: str = ""
+    request_id: str = ""
+
+
 class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     """A checked submission. It runs at `scheduled_at`, or `delay_seconds` after the store's now.
 
@@ -41,6 +51,9 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     task_type: str
     payload: str = "{}"
     queue: str = DEFAULT_QUEUE
+    """The queue as it is stored: with its namespace, and with the labels that the task needs
+    (`namespaces.stored_queue`, `placement.branch_of`)."""
+
     priority: int = DEFAULT
     scheduled_at: datetime | None = None
     delay_seconds: float = 0.0
@@ -53,6 +66,10 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
 
     tick: TickRef | None = None
     """Set by the planner of schedules alone; `TaskStore.submit` does not store it."""
+
+    origin: Origin | None = None
+    """Set for what comes through an API: its record is in the audit exactly if the task is stored.
+    Tasks of one batch share one object, and those that are stored together one record."""
 
 
 class Submission(msgspec.Struct, frozen=True):
@@ -200,6 +217,12 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     task_type: str
     payload: msgspec.Raw
     queue: str
+    labels: tuple[str, ...] = ()
+    """What its worker has to offer."""
+
+    placement: str | None = None
+    """`no_worker` when it is due and no live worker that has a handler for it offers its labels."""
+
     priority: int
     level: Level
     status: TaskStatus

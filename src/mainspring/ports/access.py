@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -29,13 +29,16 @@ class KeyRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     key_id: str
     digest: bytes
-    """SHA-256 of the secret."""
+    """SHA-256 of the secret; empty where a certificate takes its place."""
 
     name: str
     namespace: str
     scopes: tuple[Scope, ...]
     queues: tuple[str, ...] | None = None
     """None: every queue of the namespace."""
+
+    certificate: str | None = None
+    """The name in a client certificate that proves it, instead of a secret."""
 
     created_at: datetime | None = None
     expires_at: datetime | None = None
@@ -60,7 +63,7 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One write: who did what to which thing, from where."""
 
     actor: str
-    """The key's id, or `anonymous` where authentication is off."""
+    """The key's id, `oidc:` and the subject of a token, or `anonymous` without authentication."""
 
     namespace: str
     action: str
@@ -69,6 +72,40 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     count: int = 1
     """Things that were written at once."""
+
+    id: int | None = None
+    """Its place in the audit, when it was read from there."""
+
+
+class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which records of the audit; what is None is not asked for."""
+
+    namespace: str | None = None
+    actor: str | None = None
+    since: datetime | None = None
+    before: int | None = None
+    """Only those whose id is smaller: the next page after the record of that id."""
+
+
+ALL_RECORDS: Final = AuditFilter()
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a bearer token of an identity provider stands for."""
+
+    subject: str
+    namespace: str
+    scopes: frozenset[Scope]
+    queues: frozenset[str] | None
+    expires_at: datetime
+
+
+class Tokens(Protocol):
+    """Bearer tokens that somebody else issues."""
+
+    async def identity(self, token: str) -> Identity | None:
+        """Return who a token stands for; None if anything about it is not right."""
+        ...
 
 
 class Access(Protocol):
@@ -80,6 +117,12 @@ class Access(Protocol):
 
     async def find_key(self, key_id: str) -> KeyRecord | None:
         """Return a key by its public part, valid or not."""
+        ...
+
+    async def find_certificates(self, names: Sequence[str]) -> list[KeyRecord]:
+        """Return the keys that certificates of these names prove: of each name the one that was
+        not revoked, else the newest.
+        """
         ...
 
     async def keys(self, ids: Sequence[str] | None = None) -> list[KeyRecord]:
@@ -106,6 +149,8 @@ class Access(Protocol):
         """Append to the audit. Nothing that was appended can be changed."""
         ...
 
-    async def audit(self, limit: int) -> list[tuple[datetime, AuditRecord]]:
-        """Return the newest records of the audit."""
+    async def audit(
+        self, limit: int, which: AuditFilter = ALL_RECORDS
+    ) -> list[tuple[datetime, AuditRecord]]:
+        """Return the newest records of the audit, newest first."""
         ...

@@ -49,6 +49,11 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[str, ...] | None = None
     """None: every queue. Paused queues are never claimed from."""
 
+    labels: tuple[str, ...] = ()
+    """What the worker offers. Of the tasks that need labels it gets those whose labels are all
+    among these, and of those that have just become due no more than is its share among the
+    registered workers that could take them (`domain.placement`)."""
+
     lanes: tuple[Level, ...] | None = None
     """None: every lane. A task counts to the lane its age has brought it to."""
 
@@ -76,6 +81,8 @@ class TaskStore(Protocol):
         All new tasks of one call become visible together. Of several submissions under one
         idempotency key, concurrent ones included, exactly one makes a task and the others are
         given its id, or `conflict` if their fingerprint differs.
+
+        Tasks with an `origin` leave a record in the audit, stored with them or not at all.
         """
         ...
 
@@ -209,6 +216,21 @@ class Backlog(msgspec.Struct, frozen=True):
     oldest_seconds: float
 
 
+class BranchState(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks of a queue that need the same labels of their worker."""
+
+    labels: tuple[str, ...]
+    ready: int
+    scheduled: int
+    running: int
+    oldest_ready_seconds: float | None
+    workers: int
+    """Live workers that offer all of the labels and serve the queue."""
+
+    unplaceable: int
+    """Due tasks that none of those has a handler for, up to `HEAD_TASKS` of each priority."""
+
+
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as people see it. Counts stop at `COUNT_MAX` so that they stay cheap."""
 
@@ -218,6 +240,25 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: int
     running: int
     oldest_ready_seconds: float | None
+    branches: tuple[BranchState, ...] = ()
+    """What of it needs labels; it is among the counts above."""
+
+
+class Unplaceable(msgspec.Struct, frozen=True, kw_only=True):
+    """Due tasks of a queue that no live worker can take: none has all the labels they need and a
+    handler for them.
+    """
+
+    queue: str
+    labels: tuple[str, ...]
+    count: int
+    """Up to `HEAD_TASKS` of each priority."""
+
+    oldest_seconds: float
+
+
+HEAD_TASKS: Final = 1000
+"""The oldest due tasks of a priority that are looked at for what nobody can take."""
 
 
 COUNT_MAX: Final = 100_000
@@ -242,7 +283,11 @@ class TaskReader(Protocol):
         ...
 
     async def queues(self) -> list[QueueState]:
-        """Return every queue that a task was ever submitted to."""
+        """Return every queue that a task was ever submitted to, with its branches."""
+        ...
+
+    async def unplaceable(self) -> list[Unplaceable]:
+        """Return which due tasks no live worker can take for the labels that they need."""
         ...
 
     async def unserved(self, waited_seconds: float) -> tuple[str, ...]:
@@ -292,6 +337,7 @@ class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     task_types: tuple[str, ...] = ()
     queues: tuple[str, ...] | None
     lanes: tuple[Level, ...] | None
+    labels: tuple[str, ...] = ()
     slots: int
     busy: int = 0
     draining: bool = False

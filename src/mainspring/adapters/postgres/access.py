@@ -7,10 +7,18 @@ from typing import Final
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES
-from mainspring.ports.access import AuditRecord, KeyRecord, Namespace, Scope
+from mainspring.ports.access import (
+    ALL_RECORDS,
+    AuditFilter,
+    AuditRecord,
+    KeyRecord,
+    Namespace,
+    Scope,
+)
 
 _ADD_KEY: Final = QUERIES["add_key"]
 _FIND_KEYS: Final = QUERIES["find_keys"]
+_FIND_CERTIFICATES: Final = QUERIES["find_certificates"]
 _REVOKE_KEY: Final = QUERIES["revoke_key"]
 _NAMESPACES: Final = QUERIES["namespaces"]
 _SET_NAMESPACE: Final = QUERIES["set_namespace"]
@@ -27,18 +35,23 @@ class Accessing(StorePart):
         await self._main.fetch(
             _ADD_KEY,
             key.key_id,
-            key.digest,
+            key.digest or None,
             key.name,
             key.namespace,
             [scope.value for scope in key.scopes],
             key.queues,
             key.expires_at,
+            key.certificate,
         )
 
     async def find_key(self, key_id: str) -> KeyRecord | None:
         """Return a key by its public part, valid or not."""
         found = await self.keys([key_id])
         return found[0] if found else None
+
+    async def find_certificates(self, names: Sequence[str]) -> list[KeyRecord]:
+        """Return the keys that certificates of these names prove."""
+        return [_key_of(row) for row in await self._main.fetch(_FIND_CERTIFICATES, names)]
 
     async def keys(self, ids: Sequence[str] | None = None) -> list[KeyRecord]:
         """Return all keys, or those of the given ids, oldest first."""
@@ -73,9 +86,13 @@ class Accessing(StorePart):
             columns = zip(*(_columns(record) for record in records), strict=True)
             await self._main.fetch(_RECORD, *(list(column) for column in columns))
 
-    async def audit(self, limit: int) -> list[tuple[datetime, AuditRecord]]:
-        """Return the newest records of the audit."""
-        rows = await self._main.fetch(_AUDIT, limit)
+    async def audit(
+        self, limit: int, which: AuditFilter = ALL_RECORDS
+    ) -> list[tuple[datetime, AuditRecord]]:
+        """Return the newest records of the audit, newest first."""
+        rows = await self._main.fetch(
+            _AUDIT, limit, which.namespace, which.actor, which.since, which.before
+        )
         return [
             (row["at"], AuditRecord(**{name: row[name] for name in AuditRecord.__struct_fields__}))
             for row in rows
@@ -97,11 +114,12 @@ def _columns(record: AuditRecord) -> tuple[str | int, ...]:
 def _key_of(row: Record) -> KeyRecord:
     return KeyRecord(
         key_id=row["key_id"],
-        digest=row["digest"],
+        digest=row["digest"] or b"",
         name=row["name"],
         namespace=row["namespace"],
         scopes=tuple(map(Scope, row["scopes"])),
         queues=None if row["queues"] is None else tuple(row["queues"]),
+        certificate=row["certificate"],
         created_at=row["created_at"],
         expires_at=row["expires_at"],
         revoked_at=row["revoked_at"],

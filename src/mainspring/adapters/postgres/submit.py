@@ -14,6 +14,7 @@ from mainspring.domain.task import (
     DEFAULT_QUEUE,
     DEFAULT_TIMEOUT_SECONDS,
     NewTask,
+    Origin,
     Submission,
 )
 from mainspring.ports.hooks import HookPoint
@@ -21,6 +22,7 @@ from mainspring.ports.hooks import HookPoint
 T = TypeVar("T")
 
 _SUBMIT: Final = QUERIES["submit"]
+_SUBMIT_RECORDED: Final = QUERIES["submit_recorded"]
 _SOON_SECONDS: Final = 1.0
 """Whoever waits looks by itself for what is due later than this."""
 
@@ -32,8 +34,13 @@ class Submitting(StorePart):
         """Store tasks durably and answer for each in order."""
         if not tasks:
             return []
-        columns = batch_columns(distinct(tasks))
-        rows = await self._main.fetch(_SUBMIT, *columns, self._now())
+        sent = distinct(tasks)
+        columns = batch_columns(sent)
+        records = record_columns(sent)
+        if records is None:
+            rows = await self._main.fetch(_SUBMIT, *columns, self._now())
+        else:
+            rows = await self._main.fetch(_SUBMIT_RECORDED, *columns, self._now(), *records)
         await self._hooks.reach(HookPoint.SUBMIT_AFTER_COMMIT)
         if any(self._due_soon(task) for task in tasks):
             self._announcer.ready()
@@ -89,6 +96,32 @@ def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
         _column(tasks, lambda task: task.key, None),
         _column(tasks, lambda task: task.fingerprint, None),
     )
+
+
+def record_columns(tasks: Sequence[NewTask]) -> tuple[list[Any], ...] | None:
+    """Return the records of a batch in the audit as arguments; None if there are none."""
+    groups: dict[int, tuple[Origin, int, int]] = {}
+    for place, task in enumerate(tasks, 1):
+        origin = task.origin
+        if origin is not None:
+            _, first, count = groups.get(id(origin), (origin, place, 0))
+            groups[id(origin)] = (origin, first, count + 1)
+    if not groups:
+        return None
+    rows = (
+        (
+            first if count == 1 else None,
+            origin.actor,
+            origin.namespace,
+            origin.action,
+            tasks[first - 1].id,
+            origin.address,
+            origin.request_id,
+            count,
+        )
+        for origin, first, count in groups.values()
+    )
+    return tuple(list(column) for column in zip(*rows, strict=True))
 
 
 def _column(tasks: Sequence[NewTask], get: Callable[[NewTask], T], default: T) -> list[T] | None:
