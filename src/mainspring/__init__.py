@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mainspring.domain.outcomes import Cancel, Complete, Fail, Retry, Snooze
     from mainspring.domain.retry import Backoff
     from mainspring.domain.status import TaskStatus
+    from mainspring.wiring.receiving import verify_signature
 
 __version__ = "0.1.0"
 
@@ -65,6 +66,7 @@ __all__ = [
     "Unavailable",
     "WaitTimedOut",
     "__version__",
+    "verify_signature",
 ]
 
 # Importing the package costs nothing, so that every command of the command line starts quickly:
@@ -90,6 +92,7 @@ _HOMES = {
     "mainspring.domain.outcomes": ("Cancel", "Complete", "Fail", "Retry", "Snooze"),
     "mainspring.domain.retry": ("Backoff",),
     "mainspring.domain.status": ("TaskStatus",),
+    "mainspring.wiring.receiving": ("verify_signature",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

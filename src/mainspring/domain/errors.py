@@ -7,6 +7,7 @@
     │   ├── InvalidCron
     │   ├── InvalidTimezone
     │   ├── PayloadTooLarge
+    │   ├── TargetRefused
     │   └── UnknownTaskType
     ├── NotFound
     │   ├── TaskNotFound
@@ -90,6 +91,12 @@ class PayloadTooLarge(InvalidValue):
     """A payload, result or batch is over its size limit."""
 
     code = "payload_too_large"
+
+
+class TargetRefused(InvalidValue):
+    """A request may not go to this URL: it leads into the operator's own network, or is none."""
+
+    code = "target_refused"
 
 
 class UnknownTaskType(InvalidValue):

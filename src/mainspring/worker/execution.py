@@ -267,7 +267,14 @@ def _without_ours(frames: TracebackType | None) -> TracebackType | None:
     return frames
 
 
-_OUR_MODULES: Final = frozenset({__name__, "mainspring.worker.steps"})
+_OUR_MODULES: Final = frozenset(
+    {
+        __name__,
+        "mainspring.worker.steps",
+        "mainspring.worker.http_tasks",
+        "mainspring.worker.http_client",
+    }
+)
 
 
 def _text(value: object) -> str:
