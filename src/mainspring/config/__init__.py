@@ -12,11 +12,12 @@ from mainspring.config.environment import (
     foreign_environment,
     unknown_variables,
 )
+from mainspring.config.facts import Facts
 from mainspring.config.loading import FILE_NAME, load
+from mainspring.config.security import is_loopback, is_safe_url
 from mainspring.config.settings import (
     PREFIX,
     Entry,
-    Facts,
     Settings,
     entries,
     masked,
@@ -33,6 +34,8 @@ __all__ = [
     "entries",
     "export",
     "foreign_environment",
+    "is_loopback",
+    "is_safe_url",
     "load",
     "masked",
     "unknown_variables",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from mainspring.config.accepting import accept
 from mainspring.config.environment import current
+from mainspring.config.security import security_problems
 from mainspring.config.settings import Entry, Settings, entries
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
 
@@ -98,6 +99,7 @@ def _read_table(
 
 
 def _contradictions(settings: Settings) -> Iterator[str]:
+    yield from security_problems(settings)
     if settings.heartbeat_seconds > settings.lease_seconds / 2:
         yield (
             f"heartbeat_seconds is {settings.heartbeat_seconds:g} and lease_seconds is "

@@ -6,24 +6,15 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit, urlunsplit
 
+from mainspring.config.facts import Facts
+from mainspring.config.security import SecuritySettings
 from mainspring.domain.priority import Level
 
 PREFIX: Final = "MAINSPRING_"
 
 
-class Facts(NamedTuple):
-    """What is known of a setting besides its name, type and default."""
-
-    doc: str
-    unit: str = ""
-    low: float | None = None
-    high: float | None = None
-    choices: tuple[str, ...] = ()
-    secret: bool = False
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Settings:
+class Settings(SecuritySettings):
     """The settings of one process. Each field is also the name in ``mainspring.toml``, and in
     upper case after ``MAINSPRING_`` the name in the environment.
     """
@@ -201,6 +192,13 @@ class Settings:
     auth: Annotated[
         bool, Facts("Whether the API asks for a key. Without it only this machine is served")
     ] = True
+    graphql: Annotated[
+        bool,
+        Facts(
+            "Whether the API answers GraphQL at `/graphql`; needs the extra: "
+            "`pip install 'mainspring[graphql]'`",
+        ),
+    ] = False
     shed_thresholds: Annotated[
         str,
         Facts(
@@ -239,9 +237,10 @@ class Entry(NamedTuple):
 
 
 def entries() -> Iterator[Entry]:
-    """Yield every setting, in the order of declaration."""
+    """Yield every setting, in the order of declaration; those of a part come last."""
     hints = get_type_hints(Settings, include_extras=True)
-    for field in dataclasses.fields(Settings):
+    parts = {field.name for field in dataclasses.fields(SecuritySettings)}
+    for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in parts):
         kind, facts = get_args(hints[field.name])
         yield Entry(field.name, get_origin(kind) or kind, field.default, facts)
 
