@@ -12,9 +12,10 @@ from uuid import UUID
 import msgspec
 
 from mainspring.core.access import Principal
-from mainspring.domain.errors import StaleLease, TaskNotFound
+from mainspring.domain.errors import MainspringError, StaleLease, TaskNotFound
 from mainspring.domain.namespaces import plain_queue
 from mainspring.domain.priority import FairShare, Level, rank
+from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
     Cancelled,
     Completed,
@@ -40,6 +41,11 @@ LEASE_SECONDS_MAX: Final = 3600.0
 WAIT_SECONDS_MAX: Final = 60.0
 _POLL_SECONDS: Final = 0.2
 _SHARES_MAX: Final = 10_000
+_STATUSES: Final = {
+    Completed: TaskStatus.COMPLETED,
+    Failed: TaskStatus.FAILED,
+    Cancelled: TaskStatus.CANCELLED,
+}
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +70,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     retry_after: float | None = None
 
 
+Outcome = str | MainspringError
+"""The status that a task has after its attempt was ended, or why it could not be."""
+
+
 class RemoteWork:
     """Claims, renewals and endings by workers outside."""
 
@@ -79,12 +89,27 @@ class RemoteWork:
         worker_id = self._worker_id(who, offer.worker_id)
         deadline = self._clock.monotonic() + offer.wait_seconds
         while True:
-            leases = await self._claim_now(who, worker_id, offer)
+            leases, _ = await self._claim_now(who, worker_id, offer)
             left = deadline - self._clock.monotonic()
             if leases or left <= 0:
                 await self._beat(worker_id, who, offer, len(leases))
                 return leases
             await self._clock.sleep(min(_POLL_SECONDS, left))
+
+    async def claim_now(self, who: Principal, offer: Offer) -> tuple[list[Lease], float | None]:
+        """Lease what is due; also return in how many seconds more will be, if that is known."""
+        who.require(Scope.WORK)
+        return await self._claim_now(who, self._worker_id(who, offer.worker_id), offer)
+
+    async def present(self, who: Principal, offer: Offer, busy: int) -> None:
+        """Put a worker on the list of those that are alive."""
+        who.require(Scope.WORK)
+        await self._beat(self._worker_id(who, offer.worker_id), who, offer, busy)
+
+    async def leave(self, who: Principal, worker: str) -> None:
+        """Take a worker that has drained off the list."""
+        who.require(Scope.WORK)
+        await self._store.leave(self._worker_id(who, worker))
 
     async def heartbeat(
         self, who: Principal, worker: str, leases: Sequence[LeaseRef], lease_seconds: float
@@ -99,19 +124,20 @@ class RemoteWork:
         lost = [Renewal(lease.id, lease.fencing_token, held=False) for lease in leases]
         return [renewed.get((one.id, one.fencing_token), one) for one in lost]
 
+    async def progress(self, who: Principal, worker: str, lease: LeaseRef, text: str) -> None:
+        """Record progress, JSON text, of a running task; raises `StaleLease`."""
+        who.require(Scope.WORK)
+        held = await self._held(who, worker, [lease])
+        if not held or not await self._store.progress(lease, text):
+            raise _stale(lease)
+
     async def complete(self, who: Principal, worker: str, lease: LeaseRef, result: str) -> None:
         """End an attempt as done; raises `StaleLease` or `TaskNotFound`."""
         await self._end(who, worker, lease, Completed(result))
 
     async def fail(self, who: Principal, worker: str, lease: LeaseRef, report: Report) -> str:
         """End an attempt as failed and return the status that the task has now."""
-        who.require(Scope.WORK)
-        failure = Failure(kind=report.kind, message=report.error, traceback=report.traceback)
-        ending: Ending = Failed(failure)
-        if report.retry:
-            ending = Retried(failure, await self._delay(lease.id, report.retry_after))
-        await self._end(who, worker, lease, ending)
-        return (await self._store.statuses([lease.id])).get(lease.id, "unknown")
+        return await self._end(who, worker, lease, report)
 
     async def release(
         self, who: Principal, worker: str, lease: LeaseRef, delay_seconds: float
@@ -125,20 +151,51 @@ class RemoteWork:
         """End an attempt as cancelled, which its heartbeat had asked for."""
         await self._end(who, worker, lease, Cancelled(reason))
 
-    async def _end(self, who: Principal, worker: str, lease: LeaseRef, ending: Ending) -> None:
+    async def end_many(
+        self, who: Principal, worker: str, ends: Sequence[tuple[LeaseRef, Ending | Report]]
+    ) -> list[Outcome]:
+        """End attempts, each on its own, and answer for each in order."""
         who.require(Scope.WORK)
-        places = await self._store.places([lease.id])
-        place = places.get(lease.id)
-        if place is None or not who.sees(place.queue):
-            raise TaskNotFound(f"there is no task {lease.id}", field="task_id")
-        is_theirs = self._is_held(who, worker, lease, places)
-        settlement = Settlement(lease.id, lease.fencing_token, ending)
-        if not is_theirs or not (await self._store.settle([settlement]))[0]:
-            raise StaleLease(
-                f"the lease of task {lease.id} under the token {lease.fencing_token} is not held "
-                "by this worker any more; leave the task alone, whoever owns it now will end it",
-                field="fencing_token",
-            )
+        places = await self._store.places(list({lease.id for lease, _ in ends}))
+        outcomes: dict[int, Outcome] = {}
+        settlements: dict[LeaseRef, tuple[int, Settlement]] = {}
+        for at, (lease, end) in enumerate(ends):
+            place = places.get(lease.id)
+            if place is None or not who.sees(place.queue):
+                outcomes[at] = TaskNotFound(f"there is no task {lease.id}", field="task_id")
+            elif lease in settlements or not self._is_held(who, worker, lease, places):
+                outcomes[at] = _stale(lease)
+            else:
+                ending = self._ending(place, end) if isinstance(end, Report) else end
+                settlements[lease] = at, Settlement(lease.id, lease.fencing_token, ending)
+        done = await self._store.settle([one for _, one in settlements.values()])
+        looked_up = []
+        for (at, settlement), is_done in zip(settlements.values(), done, strict=True):
+            if not is_done:
+                outcomes[at] = _stale(ends[at][0])
+            elif isinstance(settlement.ending, Retried | Released):
+                looked_up.append(at)
+            else:
+                outcomes[at] = _STATUSES[type(settlement.ending)]
+        if looked_up:
+            statuses = await self._store.statuses([ends[at][0].id for at in looked_up])
+            outcomes |= {at: statuses.get(ends[at][0].id, "unknown") for at in looked_up}
+        return [outcomes[at] for at in range(len(ends))]
+
+    async def _end(self, who: Principal, worker: str, lease: LeaseRef, end: Ending | Report) -> str:
+        (outcome,) = await self.end_many(who, worker, [(lease, end)])
+        if isinstance(outcome, MainspringError):
+            raise outcome
+        return outcome
+
+    def _ending(self, place: Place, report: Report) -> Ending:
+        failure = Failure(kind=report.kind, message=report.error, traceback=report.traceback)
+        if not report.retry:
+            return Failed(failure)
+        delay = report.retry_after
+        if delay is None:
+            delay = place.backoff.delay(max(1, place.attempt_count), self._chance.random())
+        return Retried(failure, delay)
 
     async def _held(
         self, who: Principal, worker: str, leases: Sequence[LeaseRef]
@@ -158,14 +215,16 @@ class RemoteWork:
             and place.worker_id == self._worker_id(who, worker)
         )
 
-    async def _claim_now(self, who: Principal, worker_id: str, offer: Offer) -> list[Lease]:
+    async def _claim_now(
+        self, who: Principal, worker_id: str, offer: Offer
+    ) -> tuple[list[Lease], float | None]:
         names = await self._store.queue_names()
         visible = tuple(filter(who.sees, names))
         if offer.queues is not None:
             wanted = {who.stored_queue(queue) for queue in offer.queues}
             visible = tuple(name for name in visible if name in wanted)
         if not visible:
-            return []
+            return [], None
         share = self._share(worker_id)
         request = ClaimRequest(
             worker_id=worker_id,
@@ -179,7 +238,10 @@ class RemoteWork:
         )
         claim = await self._store.claim(request)
         ordered = share.order([(lease.lane, lease) for lease in _by_rank(claim.leases)])
-        return [msgspec.structs.replace(lease, queue=plain_queue(lease.queue)) for lease in ordered]
+        leases = [
+            msgspec.structs.replace(lease, queue=plain_queue(lease.queue)) for lease in ordered
+        ]
+        return leases, claim.next_due_seconds
 
     async def _beat(self, worker_id: str, who: Principal, offer: Offer, busy: int) -> None:
         # Always named: a worker of one namespace does not serve all queues of the installation.
@@ -199,14 +261,6 @@ class RemoteWork:
             )
         )
 
-    async def _delay(self, task_id: UUID, asked: float | None) -> float:
-        if asked is not None:
-            return asked
-        place = (await self._store.places([task_id])).get(task_id)
-        if place is None:
-            return 0.0
-        return place.backoff.delay(max(1, place.attempt_count), self._chance.random())
-
     def _worker_id(self, who: Principal, worker: str) -> str:
         check_name(worker, "worker_id")
         return f"{who.key_id}:{worker}"
@@ -221,3 +275,11 @@ class RemoteWork:
 
 def _by_rank(leases: Sequence[Lease]) -> list[Lease]:
     return sorted(leases, key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))
+
+
+def _stale(lease: LeaseRef) -> StaleLease:
+    return StaleLease(
+        f"the lease of task {lease.id} under the token {lease.fencing_token} is not held "
+        "by this worker any more; leave the task alone, whoever owns it now will end it",
+        field="fencing_token",
+    )
