@@ -36,7 +36,8 @@ def build_task(
     """Return a task that the store will accept, or raise `InvalidValue` naming the field.
 
     The payload is an object: the handler's parameters by name. Dates, UUIDs, dataclasses and the
-    like become JSON as msgspec writes them. With a definition the payload must fit its signature.
+    like become JSON as msgspec writes them; bytes and sets, which would come back as something
+    else, are refused. With a definition the payload must fit its signature.
     The options are complete (`complete_options`).
     """
     if definition is None:
@@ -74,7 +75,7 @@ def encode_payload(
     if not isinstance(payload, dict | Mapping):
         message = f"{field} is {shown(payload)}; give an object, the handler's parameters by name"
         raise InvalidValue(message, field=field)
-    text = encode(payload if type(payload) is dict else dict(payload), field)
+    text = encode(payload if type(payload) is dict else dict(payload), field, strict=True)
     if definition is not None:
         _check_parameters(text, definition, field)
     return text

@@ -44,7 +44,7 @@ def test_the_import_is_cheap() -> None:
     """Neither the package nor the overview of commands loads a driver or an event loop."""
     script = (
         "import sys, mainspring, mainspring.cli; "
-        "print(sorted({'asyncio', 'asyncpg', 'structlog', 'rich'} & set(sys.modules)))"
+        "print(sorted({'asyncio', 'asyncpg', 'httpx', 'structlog', 'rich'} & set(sys.modules)))"
     )
     result = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     assert result.stdout.decode().strip() == "[]"

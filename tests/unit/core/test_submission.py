@@ -1,4 +1,5 @@
 import asyncio
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
@@ -29,6 +30,13 @@ from mainspring.domain.ids import key_tail
 from mainspring.domain.task import NewTask, Submission
 
 IDS = SystemIds()
+
+
+@dataclass
+class Basket:
+    """A value of a caller."""
+
+    fruits: frozenset[str]
 
 
 def new_task(number: int = 0, key: str | None = None) -> NewTask:
@@ -112,6 +120,10 @@ class TestBuild:
             ({"a": float("inf")}, "payload.a"),
             ({"a": 10**64}, "payload.a"),
             ({"a": object()}, "payload.a"),
+            ({"a": [b"x"]}, "payload.a[0]"),
+            ({"a": {"b": bytearray(b"x")}}, "payload.a.b"),
+            ({"a": {1, 2}}, "payload.a"),
+            ({"a": Basket(fruits=frozenset({"fig"}))}, "payload.a.fruits"),
             ({"a\x00": 1}, "payload"),
             ([1], "payload"),
             ("text", "payload"),
@@ -122,6 +134,12 @@ class TestBuild:
         with pytest.raises(InvalidValue) as caught:
             encode_payload(payload)
         assert caught.value.field == field
+
+    def test_what_would_come_back_as_something_else_is_refused_with_a_way_out(self) -> None:
+        with pytest.raises(InvalidValue, match=r"payload\.a is .* of the type bytes; JSON has no"):
+            encode_payload({"a": b"x"})
+        with pytest.raises(InvalidValue, match="of the type set; JSON has no sets; give a list"):
+            encode_payload({"a": {1}})
 
     def test_nesting_is_bounded(self) -> None:
         deep: Any = 1
