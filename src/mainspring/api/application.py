@@ -5,8 +5,8 @@ wrong becomes a problem with a stable code; what nobody foresaw is logged and co
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Sequence
+from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -23,14 +23,12 @@ from mainspring.api.errors import (
 )
 from mainspring.api.http import Call, Response, Scope, encoded
 from mainspring.api.limits import check_head, check_type, decode_body, read_body
-from mainspring.api.routes import PATIENCE_SECONDS, Recording, Route, Router
+from mainspring.api.performing import Performer, in_time
+from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
 from mainspring.api.streams import send_stream
 from mainspring.core.auditing import AuditTrail
-from mainspring.domain.errors import MainspringError, OutcomeUnknown
-from mainspring.ports.access import AuditRecord
+from mainspring.domain.errors import MainspringError
 from mainspring.ports.clock import Clock, IdSource
-
-T = TypeVar("T")
 
 _ENCODER: Final = msgspec.json.Encoder()
 _PARAMETERS_MAX: Final = 50
@@ -53,7 +51,7 @@ class Application:
     ) -> None:
         self.router = Router(routes)
         self._doorkeeper = doorkeeper
-        self._trail = trail
+        self._performer = Performer(trail)
         self._ids = ids
         self._clock = clock
         self._log = structlog.get_logger("mainspring.api")
@@ -93,7 +91,7 @@ class Application:
         self._doorkeeper.check_host(headers)
         route, path = self.router.find(scope["method"], raw_path)
         exchange.route = route
-        who = await _in_time(self._doorkeeper.admit(headers, route), PATIENCE_SECONDS)
+        who = await in_time(self._doorkeeper.admit(headers, route), PATIENCE_SECONDS)
         query = None if route.query is None else _query(scope["query_string"], route.query)
         body, content_type = await _body(exchange, route)
         call = Call(
@@ -107,28 +105,7 @@ class Application:
             address=_address(scope),
             action=route.action,
         )
-        response = await _in_time(route.handler(call), route.patience_seconds)
-        if route.action:
-            await self._record(call, route, response)
-        return response
-
-    async def _record(self, call: Call, route: Route, response: Response) -> None:
-        """Have on disk what was done before it is answered."""
-        if route.recording is Recording.WITH_TASKS:
-            return
-        record = AuditRecord(
-            actor=call.who.key_id,
-            namespace=call.who.namespace,
-            action=route.action,
-            subject=response.audit_subject or " ".join(call.path.values()),
-            address=call.address,
-            request_id=call.request_id,
-            count=response.audit_count,
-        )
-        if route.recording is Recording.SUMMED:
-            self._trail.count(record)
-        else:
-            await _in_time(self._trail.add(record), PATIENCE_SECONDS)
+        return await self._performer.perform(route, call)
 
 
 class _Exchange:
@@ -147,17 +124,6 @@ class _Exchange:
 def _address(scope: Scope) -> str:
     client = scope.get("client")
     return str(client[0]) if client else ""
-
-
-async def _in_time(work: Awaitable[T], seconds: float | None) -> T:
-    try:
-        async with asyncio.timeout(seconds):
-            return await work
-    except TimeoutError:
-        raise OutcomeUnknown(
-            "the task store did not answer in time, so nobody knows whether it was done; repeat it "
-            "if it may be repeated, or look"
-        ) from None
 
 
 async def _body(exchange: _Exchange, route: Route) -> tuple[Any, str]:

@@ -104,7 +104,7 @@ CODES: Final[tuple[tuple[type[MainspringError], Codes], ...]] = (
     (Conflict, Codes(409, "FAILED_PRECONDITION")),
     (Unauthenticated, Codes(401, "UNAUTHENTICATED")),
     (Forbidden, Codes(403, "PERMISSION_DENIED")),
-    (Overloaded, Codes(503, "UNAVAILABLE")),
+    (Overloaded, Codes(503, "RESOURCE_EXHAUSTED")),
     (QuotaExceeded, Codes(429, "RESOURCE_EXHAUSTED")),
     (OutcomeUnknown, Codes(503, "UNAVAILABLE")),
     (Unavailable, Codes(503, "UNAVAILABLE")),

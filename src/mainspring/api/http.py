@@ -20,7 +20,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """The query's struct, if the route has one."""
 
     body: Any
-    """The body's struct, raw bytes where the route reads them itself, or None."""
+    """The body's struct or None. Where the route reads bytes itself: these, or what they stand for
+    if it came as something else than JSON."""
 
     content_type: str
     headers: Mapping[bytes, bytes]

@@ -185,7 +185,7 @@ class TaskRoutes:
 
     async def submit(self, call: Call) -> Response:
         """Store one task."""
-        given = decode_body(call.body)
+        given = decode_body(call.body) if isinstance(call.body, bytes) else call.body
         key = _key_of(call)
         task, stored = await self._gateway.submit(call.who, given, key, call.origin)
         status = TaskStatus.PENDING
@@ -208,7 +208,9 @@ class TaskRoutes:
 
     async def submit_batch(self, call: Call) -> Response:
         """Store many tasks and answer for each."""
-        items = _batch_items(call.body, call.content_type)
+        items = call.body
+        if isinstance(items, bytes):
+            items = _batch_items(items, call.content_type)
         outcomes = await self._gateway.submit_batch(call.who, items, call.origin)
         results = [_batch_item(outcome) for outcome in outcomes]
         stored = sum(result.code is None for result in results)

@@ -1,0 +1,55 @@
+"""Doing what a route is for, whichever way it was asked: in its time, and on record."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from mainspring.api.http import Call, Response
+from mainspring.api.routes import PATIENCE_SECONDS, Recording, Route
+from mainspring.core.auditing import AuditTrail
+from mainspring.domain.errors import OutcomeUnknown
+from mainspring.ports.access import AuditRecord
+
+T = TypeVar("T")
+
+
+class Performer:
+    """Calls the handlers of routes and leaves their records in the audit."""
+
+    def __init__(self, trail: AuditTrail) -> None:
+        self._trail = trail
+
+    async def perform(self, route: Route, call: Call) -> Response:
+        """Do it, and have on disk what was done before it is answered."""
+        response = await in_time(route.handler(call), route.patience_seconds)
+        if route.action and route.recording is not Recording.WITH_TASKS:
+            record = AuditRecord(
+                actor=call.who.key_id,
+                namespace=call.who.namespace,
+                action=route.action,
+                subject=response.audit_subject or " ".join(call.path.values()),
+                address=call.address,
+                request_id=call.request_id,
+                count=response.audit_count,
+            )
+            await self.record(route, record)
+        return response
+
+    async def record(self, route: Route, record: AuditRecord) -> None:
+        """Leave a record in the way of the route."""
+        if route.recording is Recording.SUMMED:
+            self._trail.count(record)
+        else:
+            await in_time(self._trail.add(record), PATIENCE_SECONDS)
+
+
+async def in_time(work: Awaitable[T], seconds: float | None) -> T:
+    """Return what work returns, or raise `OutcomeUnknown` when it takes too long."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await work
+    except TimeoutError:
+        raise OutcomeUnknown(
+            "the task store did not answer in time, so nobody knows whether it was done; repeat it "
+            "if it may be repeated, or look"
+        ) from None
