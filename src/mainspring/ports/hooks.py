@@ -20,6 +20,9 @@ class HookPoint(StrEnum):
     TICK_BEFORE_INSERT = "tick.before_insert"
     TICK_AFTER_INSERT = "tick.after_insert"
     TICK_AFTER_COMMIT = "tick.after_commit"
+    ELECT_AFTER_KEY = "elect.after_key_before_epoch"
+    ELECT_AFTER_EPOCH = "elect.after_epoch"
+    RENEW_AFTER_REPLY = "renew.after_reply"
 
 
 class Hooks(Protocol):

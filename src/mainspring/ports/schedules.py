@@ -4,6 +4,10 @@ The rules of `ports.store` hold here, too. A schedule has a revision, which ever
 raises; whoever changes one says which revision that is based on, and a change based on an older
 one is refused and alters nothing. So two planners, or a planner and a person, cannot undo each
 other's work, and none of them holds a lock while it thinks.
+
+A schedule belongs to the partition that its id carries. What a scheduler writes comes with a fence:
+the epochs under which it owns partitions. Where the store knows a later epoch nothing is changed.
+No fence (None) means every partition, and no epoch: so people write.
 """
 
 from collections.abc import Sequence
@@ -23,6 +27,7 @@ from mainspring.domain.task import (
     DEFAULT_TIMEOUT_SECONDS,
     NewTask,
 )
+from mainspring.ports.coordination import Epochs, Fence
 
 DEFAULT_TASK_PRIORITY: Final = 5
 
@@ -168,6 +173,9 @@ class Committed(msgspec.Struct, frozen=True):
     started: tuple[datetime, ...] = ()
     """The nominal times that became tasks; without those that had a tick before."""
 
+    is_stale: bool = False
+    """It was not stored because the fence does not hold for its partition."""
+
 
 class DueSchedules(msgspec.Struct, frozen=True):
     """Schedules to plan, the longest due first."""
@@ -258,32 +266,45 @@ class ScheduleBook(Protocol):
         ...
 
 
-class ScheduleStore(ScheduleBook, Protocol):
-    """Schedules and their ticks, with what the planner needs beside."""
+class ScheduleStore(ScheduleBook, Epochs, Protocol):
+    """Schedules and their ticks, with what the planner needs beside.
 
-    async def due_schedules(self, limit: int) -> DueSchedules:
+    A fence limits what is read to its partitions, whatever their epoch.
+    """
+
+    async def due_schedules(self, limit: int, fence: Fence | None = None) -> DueSchedules:
         """Return active schedules whose time to plan has come, and those with buffered times and
         no run that is live, with the number of their live runs.
         """
+        ...
+
+    async def commit_plans(
+        self, plans: Sequence[SchedulePlan], fence: Fence | None = None
+    ) -> list[Committed]:
+        """Carry out plans as above, each only where the fence holds."""
         ...
 
     async def load_schedules(self, ids: Sequence[UUID]) -> list[StoredSchedule]:
         """Return those of the schedules that exist, with the number of their live runs."""
         ...
 
-    async def report_problem(self, schedule: StoredSchedule, problem: str, seconds: float) -> None:
+    async def report_problem(
+        self, schedule: StoredSchedule, problem: str, seconds: float, fence: Fence | None = None
+    ) -> None:
         """Note why a schedule could not be planned, and let it be tried again after a while."""
         ...
 
-    async def ended_runs(self, limit: int, after: tuple[UUID, datetime] | None = None) -> Sweep:
+    async def ended_runs(
+        self, limit: int, after: tuple[UUID, datetime] | None = None, fence: Fence | None = None
+    ) -> Sweep:
         """Look at some of the runs that are not known to have ended; return those that have."""
         ...
 
-    async def close_runs(self, runs: Sequence[EndedRun]) -> None:
+    async def close_runs(self, runs: Sequence[EndedRun], fence: Fence | None = None) -> None:
         """Note that runs have ended, where that changes nothing else."""
         ...
 
-    async def expire_starts(self, limit: int) -> list[ExpiredRun]:
+    async def expire_starts(self, limit: int, fence: Fence | None = None) -> list[ExpiredRun]:
         """Cancel runs that have not started by their deadline; their nominal times are skipped
         (`start_deadline`). Runs that did start have no such deadline any more.
         """

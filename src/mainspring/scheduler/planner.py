@@ -1,14 +1,14 @@
 """Turns the due times of schedules into tasks.
 
-Any number of planners may work at the same time. A planner holds nothing while it thinks: it reads
-schedules, plans them, and the store carries out a plan only if nobody changed the schedule since.
-So one of two planners simply finds its work done, and one that dies in the middle leaves nothing
-that has to be cleared up.
+A planner plans for the partitions that it owns. It holds nothing while it thinks: it reads
+schedules, plans them, and the store carries out a plan only if nobody changed the schedule since
+and nobody owns the partition under a later epoch. So one of two planners simply finds its work
+done, and one that dies in the middle leaves nothing that has to be cleared up.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 from uuid import UUID
@@ -17,9 +17,11 @@ import msgspec
 
 from mainspring.core.planning import is_current, planned, state_of, with_state
 from mainspring.domain.errors import MainspringError, SetupError, Unavailable
+from mainspring.domain.ids import partition_of
 from mainspring.domain.schedule import SkipReason, recompute
 from mainspring.domain.values import clip_text
 from mainspring.ports.clock import Chance, Clock, IdSource
+from mainspring.ports.coordination import Fence
 from mainspring.ports.schedules import (
     Committed,
     EndedRun,
@@ -31,6 +33,7 @@ from mainspring.ports.schedules import (
 )
 from mainspring.ports.store import Hint, Wakeups
 from mainspring.scheduler.loop import Interval
+from mainspring.scheduler.waiting import first_of
 
 _LOGGER: Final = logging.getLogger("mainspring.scheduler")
 
@@ -83,10 +86,27 @@ class PlannedStore(ScheduleStore, Protocol):
         ...
 
 
+class Owned(Protocol):
+    """What the planner needs of `scheduler.ownership.Ownership`."""
+
+    def fence(self) -> Fence:
+        """Return what may be planned for now."""
+        ...
+
+    def refuse(self, partitions: Collection[int]) -> None:
+        """Take note that the store knows a later epoch of these."""
+        ...
+
+    async def gained(self) -> None:
+        """Return when there is more to plan for."""
+        ...
+
+
 class Planner:
     """`core.service.Service`: plans schedules at their times.
 
-    `alert` is told of runs that were missed or late; they are logged in any case.
+    `alert` is told of runs that were missed or late; they are logged in any case. Without
+    `ownership` it plans for every partition, beside whoever else does.
     """
 
     name = "planner"
@@ -99,8 +119,10 @@ class Planner:
         ids: IdSource,
         *,
         alert: Alert | None = None,
+        ownership: Owned | None = None,
     ) -> None:
         self._store = store
+        self._ownership = ownership
         self._clock = clock
         self._chance = chance
         self._ids = ids
@@ -136,6 +158,9 @@ class Planner:
         if not self._has_checked_zones:
             await self._recompute_zones()
             self._has_checked_zones = True
+        if _is_empty(self._fence()):
+            self.next_seconds = None
+            return 0
         await self._expire()
         count = await self._take_ends()
         return count + await self._plan_due()
@@ -143,14 +168,23 @@ class Planner:
     async def _rest(self, wakeups: Wakeups, seconds: float) -> None:
         """Wait for the next time, or for a change; other hints are not for the planner."""
         until = self._clock.monotonic() + min(seconds, POLL_SECONDS)
+        if self._ownership is None:
+            await self._hear(wakeups, until)
+        else:
+            await first_of(self._hear(wakeups, until), self._ownership.gained())
+
+    async def _hear(self, wakeups: Wakeups, until: float) -> None:
         while (left := until - self._clock.monotonic()) > 0:
             if Hint.SCHEDULE in await wakeups.wait(left):
                 return
 
+    def _fence(self) -> Fence | None:
+        return None if self._ownership is None else self._ownership.fence()
+
     async def _plan_due(self) -> int:
         count = 0
         for _ in range(_ROUNDS):
-            due = await self._store.due_schedules(_READ)
+            due = await self._store.due_schedules(_READ, self._fence())
             self.next_seconds = due.next_seconds
             if not due.schedules:
                 return count
@@ -168,10 +202,10 @@ class Planner:
         count = 0
         cursor: tuple[UUID, datetime] | None = None
         while True:
-            sweep = await self._store.ended_runs(_SWEEP, cursor)
+            sweep = await self._store.ended_runs(_SWEEP, cursor, self._fence())
             plain = [run for run in sweep.ended if not run.matters]
             if plain:
-                await self._store.close_runs(plain)
+                await self._store.close_runs(plain, self._fence())
             ends: dict[UUID, list[EndedRun]] = {}
             for run in sweep.ended:
                 if run.matters:
@@ -187,7 +221,8 @@ class Planner:
         schedules = await self._store.load_schedules(list(ends))
         gone = ends.keys() - {one.id for one in schedules}
         if gone:
-            await self._store.close_runs([run for one in gone for run in ends[one]])
+            lost = [run for one in gone for run in ends[one]]
+            await self._store.close_runs(lost, self._fence())
         return await self._carry_out(schedules, await self._store.store_time(), ends)
 
     async def _carry_out(
@@ -227,14 +262,23 @@ class Planner:
         return sum(answer.is_stored for answer in answers) + len(schedules) - len(plans)
 
     async def _commit(self, plans: Sequence[SchedulePlan]) -> list[Committed]:
+        fence = self._fence()
+        if _is_empty(fence):
+            return [Committed(is_stored=False) for _ in plans]
         try:
-            return await self._store.commit_plans(plans)
+            answers = await self._store.commit_plans(plans, fence)
         except (Unavailable, SetupError):
             raise
         except MainspringError as error:
             if len(plans) == 1:
                 await self._report(plans[0].schedule, error)
                 return [Committed(is_stored=False)]
+        else:
+            pairs = zip(plans, answers, strict=True)
+            stale = {partition_of(plan.schedule.id) for plan, one in pairs if one.is_stale}
+            if stale and self._ownership is not None:
+                self._ownership.refuse(stale)
+            return answers
         # One of them is refused by the store, and only one by one shows which.
         return [(await self._commit([plan]))[0] for plan in plans]
 
@@ -247,10 +291,10 @@ class Planner:
             seconds,
             text,
         )
-        await self._store.report_problem(schedule, text, seconds)
+        await self._store.report_problem(schedule, text, seconds, self._fence())
 
     async def _expire(self) -> None:
-        for run in await self._store.expire_starts(BATCH):
+        for run in await self._store.expire_starts(BATCH, self._fence()):
             self._warn(
                 MissedRuns(
                     schedule=run.schedule,
@@ -310,6 +354,10 @@ class Planner:
             self._alert(missed)
         except Exception:
             _LOGGER.exception("the alert for missed runs failed")
+
+
+def _is_empty(fence: Fence | None) -> bool:
+    return fence is not None and not fence.epochs
 
 
 def _missed(schedule: str, tick: NewTick) -> MissedRuns:

@@ -314,10 +314,10 @@ async def test_one_bad_schedule_does_not_stop_the_others() -> None:
 class Picky(MemoryStore):
     """Refuses a plan of one schedule, as a database may refuse a value."""
 
-    async def commit_plans(self, plans: Any) -> list[Committed]:
+    async def commit_plans(self, plans: Any, fence: Any = None) -> list[Committed]:
         if any(plan.schedule.name == "bad" for plan in plans):
             raise InvalidValue("the task store refuses a value")
-        return await super().commit_plans(plans)
+        return await super().commit_plans(plans, fence)
 
 
 async def test_a_plan_that_the_store_refuses_does_not_stop_the_others() -> None:
@@ -438,10 +438,10 @@ class Contended(MemoryStore):
         await self._interfere(schedule.name)
         return await super().replace_schedule(schedule)
 
-    async def commit_plans(self, plans: Any) -> list[Committed]:
+    async def commit_plans(self, plans: Any, fence: Any = None) -> list[Committed]:
         for plan in plans:
             await self._interfere(plan.schedule.name)
-        return await super().commit_plans(plans)
+        return await super().commit_plans(plans, fence)
 
 
 @pytest.mark.parametrize(
@@ -483,11 +483,11 @@ class Flaky(MemoryStore):
 
     left = 3
 
-    async def due_schedules(self, limit: int) -> Any:
+    async def due_schedules(self, limit: int, fence: Any = None) -> Any:
         if self.left:
             self.left -= 1
             raise StoreUnavailable("down")
-        return await super().due_schedules(limit)
+        return await super().due_schedules(limit, fence)
 
 
 async def test_an_outage_is_survived() -> None:

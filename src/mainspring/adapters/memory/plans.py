@@ -7,6 +7,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.adapters.memory.partitions import MemoryEpochs, is_in
 from mainspring.adapters.memory.schedules import MemoryScheduling, ScheduleTables, TickRow, is_live
 from mainspring.adapters.memory.tables import Tables
 from mainspring.adapters.memory.tasks import new_row
@@ -14,6 +15,7 @@ from mainspring.domain.schedule.plan import SkipReason
 from mainspring.domain.schedule.state import ScheduleStatus
 from mainspring.domain.status import TaskStatus, Transition
 from mainspring.domain.task import NewTask
+from mainspring.ports.coordination import Fence
 from mainspring.ports.hooks import HookPoint
 from mainspring.ports.schedules import (
     Committed,
@@ -33,19 +35,24 @@ CANCELLED_BY_NEXT: Final = "a later run of its schedule took its place"
 NOT_STARTED: Final = "it had not started by its start deadline"
 
 
-class MemoryPlanning(MemoryScheduling):
+class MemoryPlanning(MemoryScheduling, MemoryEpochs):
     """The part of `ports.schedules.ScheduleStore` that the planner uses."""
 
-    async def due_schedules(self, limit: int) -> DueSchedules:
+    def __init__(self, tables: Tables) -> None:
+        MemoryScheduling.__init__(self, tables)
+        MemoryEpochs.__init__(self)
+
+    async def due_schedules(self, limit: int, fence: Fence | None = None) -> DueSchedules:
         """Return the schedules to plan now."""
         tables = self._schedule_tables
         now = tables.tables.now()
+        schedules = [one for one in tables.schedules.values() if is_in(fence, one.id)]
         due = {
             one.id: one.plan_at
-            for one in tables.schedules.values()
+            for one in schedules
             if one.plan_at is not None and one.plan_at <= now
         }
-        for one in tables.schedules.values():
+        for one in schedules:
             if (
                 one.buffered
                 and one.status is ScheduleStatus.ACTIVE
@@ -54,16 +61,14 @@ class MemoryPlanning(MemoryScheduling):
             ):
                 due.setdefault(one.id, now)
         ordered = sorted(due, key=lambda one: (due[one], one.int))[:limit]
-        coming = [
-            one.plan_at
-            for one in tables.schedules.values()
-            if one.plan_at is not None and one.plan_at > now
-        ]
+        coming = [one.plan_at for one in schedules if one.plan_at is not None and one.plan_at > now]
         next_seconds = (min(coming) - now).total_seconds() if coming else None
         found = [tables.read(one) for one in ordered]
         return DueSchedules(found, now, None if len(found) >= limit else next_seconds)
 
-    async def commit_plans(self, plans: Sequence[SchedulePlan]) -> list[Committed]:
+    async def commit_plans(
+        self, plans: Sequence[SchedulePlan], fence: Fence | None = None
+    ) -> list[Committed]:
         """Carry out plans, each as a whole or not at all."""
         if not plans:
             return []
@@ -71,15 +76,23 @@ class MemoryPlanning(MemoryScheduling):
         await tables.hooks.reach(HookPoint.TICK_BEFORE_INSERT)
         # Whoever is stopped here has stored nothing, as in a transaction that did not commit.
         await tables.hooks.reach(HookPoint.TICK_AFTER_INSERT)
-        answers = [carry_out(self._schedule_tables, plan) for plan in plans]
+        answers = [
+            carry_out(self._schedule_tables, plan)
+            if self.holds(fence, plan.schedule.id)
+            else Committed(is_stored=False, is_stale=True)
+            for plan in plans
+        ]
         await tables.hooks.reach(HookPoint.TICK_AFTER_COMMIT)
         return answers
 
-    async def report_problem(self, schedule: StoredSchedule, problem: str, seconds: float) -> None:
+    async def report_problem(
+        self, schedule: StoredSchedule, problem: str, seconds: float, fence: Fence | None = None
+    ) -> None:
         """Note why a schedule could not be planned."""
         tables = self._schedule_tables
         known = tables.schedules.get(schedule.id)
-        if known is not None and known.revision == schedule.revision:
+        is_ours = self.holds(fence, schedule.id)
+        if is_ours and known is not None and known.revision == schedule.revision:
             tables.schedules[schedule.id] = msgspec.structs.replace(
                 known,
                 problem=problem,
@@ -88,12 +101,15 @@ class MemoryPlanning(MemoryScheduling):
                 plan_at=tables.tables.now() + timedelta(seconds=seconds),
             )
 
-    async def ended_runs(self, limit: int, after: tuple[UUID, datetime] | None = None) -> Sweep:
+    async def ended_runs(
+        self, limit: int, after: tuple[UUID, datetime] | None = None, fence: Fence | None = None
+    ) -> Sweep:
         """Return those of a part of the open runs that have ended."""
         tables = self._schedule_tables
         places = sorted(
             (schedule_id, moment)
             for schedule_id, rows in tables.ticks.items()
+            if is_in(fence, schedule_id)
             for moment, row in rows.items()
             if row.is_open and (after is None or (schedule_id, moment) > after)
         )[:limit]
@@ -104,12 +120,13 @@ class MemoryPlanning(MemoryScheduling):
         ]
         return Sweep(ended, places[-1] if len(places) == limit else None)
 
-    async def close_runs(self, runs: Sequence[EndedRun]) -> None:
+    async def close_runs(self, runs: Sequence[EndedRun], fence: Fence | None = None) -> None:
         """Note that runs have ended."""
         for run in runs:
-            _close(self._schedule_tables, run)
+            if self.holds(fence, run.schedule_id):
+                _close(self._schedule_tables, run)
 
-    async def expire_starts(self, limit: int) -> list[ExpiredRun]:
+    async def expire_starts(self, limit: int, fence: Fence | None = None) -> list[ExpiredRun]:
         """Drop runs that have not started by their deadline."""
         del limit
         tables = self._schedule_tables
@@ -117,6 +134,7 @@ class MemoryPlanning(MemoryScheduling):
         overdue = [
             (schedule_id, row)
             for schedule_id, rows in tables.ticks.items()
+            if self.holds(fence, schedule_id)
             for row in rows.values()
             if row.is_open and row.start_by is not None and row.start_by < now
         ]

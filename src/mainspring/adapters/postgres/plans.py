@@ -6,9 +6,11 @@ from typing import Any, Final
 from uuid import UUID
 
 from mainspring.adapters.postgres.part import StorePart
+from mainspring.adapters.postgres.partitions import fence_columns
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.schedule_rows import ended_columns, plan_columns, schedule_of
 from mainspring.domain.status import TaskStatus
+from mainspring.ports.coordination import Fence
 from mainspring.ports.hooks import HookPoint
 from mainspring.ports.schedules import (
     Committed,
@@ -36,17 +38,20 @@ NOT_STARTED: Final = "it had not started by its start deadline"
 class Planning(StorePart):
     """The part of `ports.schedules.ScheduleStore` that the planner uses."""
 
-    async def due_schedules(self, limit: int) -> DueSchedules:
+    async def due_schedules(self, limit: int, fence: Fence | None = None) -> DueSchedules:
         """Return the schedules to plan now."""
-        rows = await self._main.fetch(_DUE, self._now(), limit)
+        partitions, _ = fence_columns(fence)
+        rows = await self._main.fetch(_DUE, self._now(), limit, partitions)
         found = [schedule_of(row) for row in rows]
         if len(found) >= limit:
             return DueSchedules(found, rows[0]["now"])
-        (rest,) = await self._main.fetch(_NEXT, self._now())
+        (rest,) = await self._main.fetch(_NEXT, self._now(), partitions)
         now = rows[0]["now"] if rows else rest["now"]
         return DueSchedules(found, now, rest["next_seconds"])
 
-    async def commit_plans(self, plans: Sequence[SchedulePlan]) -> list[Committed]:
+    async def commit_plans(
+        self, plans: Sequence[SchedulePlan], fence: Fence | None = None
+    ) -> list[Committed]:
         """Carry out plans, each as a whole or not at all."""
         if not plans:
             return []
@@ -56,6 +61,7 @@ class Planning(StorePart):
             self._now(),
             *plan_columns(plans),
             CANCELLED_BY_NEXT,
+            *fence_columns(fence),
             before_commit=self._inserted,
         )
         await self._hooks.reach(HookPoint.TICK_AFTER_COMMIT)
@@ -65,30 +71,39 @@ class Planning(StorePart):
             self._announcer.cancel()
         return _answers(plans, rows)
 
-    async def report_problem(self, schedule: StoredSchedule, problem: str, seconds: float) -> None:
+    async def report_problem(
+        self, schedule: StoredSchedule, problem: str, seconds: float, fence: Fence | None = None
+    ) -> None:
         """Note why a schedule could not be planned."""
+        place = (schedule.id, schedule.revision)
         await self._main.fetch(
-            _PROBLEM, self._now(), schedule.id, schedule.revision, problem, seconds
+            _PROBLEM, self._now(), *place, problem, seconds, *fence_columns(fence)
         )
 
-    async def ended_runs(self, limit: int, after: tuple[UUID, datetime] | None = None) -> Sweep:
+    async def ended_runs(
+        self, limit: int, after: tuple[UUID, datetime] | None = None, fence: Fence | None = None
+    ) -> Sweep:
         """Return those of a part of the open runs that have ended."""
-        rows = await self._main.fetch(_ENDED, *(after or _FIRST), limit)
+        partitions, _ = fence_columns(fence)
+        rows = await self._main.fetch(_ENDED, *(after or _FIRST), limit, partitions)
         if not rows:
             return Sweep([])
         last = rows.pop()
         cursor = (last["schedule_id"], last["nominal_at"]) if last["looked_at"] >= limit else None
         return Sweep([_ended(row) for row in rows], cursor)
 
-    async def close_runs(self, runs: Sequence[EndedRun]) -> None:
+    async def close_runs(self, runs: Sequence[EndedRun], fence: Fence | None = None) -> None:
         """Note that runs have ended."""
-        await self._main.fetch(_CLOSE, self._now(), *ended_columns(runs))
+        columns = ended_columns(runs)
+        await self._main.fetch(_CLOSE, self._now(), *columns, *fence_columns(fence))
 
-    async def expire_starts(self, limit: int) -> list[ExpiredRun]:
+    async def expire_starts(self, limit: int, fence: Fence | None = None) -> list[ExpiredRun]:
         """Drop runs that have not started by their deadline."""
         expired: list[ExpiredRun] = []
         while True:
-            rows = await self._main.fetch(_EXPIRE, self._now(), limit, NOT_STARTED)
+            rows = await self._main.fetch(
+                _EXPIRE, self._now(), limit, NOT_STARTED, *fence_columns(fence)
+            )
             expired += [
                 ExpiredRun(row["schedule"], row["nominal_at"])
                 for row in rows
@@ -113,11 +128,18 @@ def _ended(row: Any) -> EndedRun:
 
 def _answers(plans: Sequence[SchedulePlan], rows: Sequence[Any]) -> list[Committed]:
     started: dict[UUID, list[datetime]] = {}
+    stale = {row["id"] for row in rows if row["stale"]}
     for row in rows:
+        if row["stale"]:
+            continue
         moments = started.setdefault(row["id"], [])
         if row["nominal_at"] is not None:
             moments.append(row["nominal_at"])
     return [
-        Committed(plan.schedule.id in started, tuple(sorted(started.get(plan.schedule.id, ()))))
+        Committed(
+            plan.schedule.id in started,
+            tuple(sorted(started.get(plan.schedule.id, ()))),
+            is_stale=plan.schedule.id in stale,
+        )
         for plan in plans
     ]

@@ -10,6 +10,7 @@ from mainspring.adapters.postgres.figures import Figuring
 from mainspring.adapters.postgres.housekeeping import Housekeeping
 from mainspring.adapters.postgres.leases import Leasing
 from mainspring.adapters.postgres.migrate import check
+from mainspring.adapters.postgres.partitions import Epoching
 from mainspring.adapters.postgres.plans import Planning
 from mainspring.adapters.postgres.pool import Connections, PoolOptions
 from mainspring.adapters.postgres.schedules import Scheduling
@@ -34,6 +35,7 @@ class PostgresStore(
     Accessing,
     Planning,
     Scheduling,
+    Epoching,
 ):
     """`ports.store.Store` on PostgreSQL, with `ports.access.Access` and `ports.figures.Figures`.
 

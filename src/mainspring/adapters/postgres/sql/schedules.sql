@@ -79,17 +79,19 @@ RETURNING s.id;
 
 -- name: due_schedules
 -- What is due by the clock, and what waited for a run that is not live any more.
--- $1 now or NULL, $2 limit.
+-- $1 now or NULL, $2 limit, $3 partitions or NULL for all.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
     SELECT s.id, s.plan_at FROM clock, mainspring.schedules s
     WHERE s.plan_at <= clock.now
+        AND ($3::smallint[] IS NULL OR mainspring.partition_of(s.id) = ANY ($3))
     ORDER BY s.plan_at, s.id LIMIT $2
 ), released AS MATERIALIZED (
     SELECT s.id, clock.now AS plan_at FROM clock, mainspring.schedules s
     WHERE s.buffered <> '{}' AND s.status = 'active' AND s.deleted_at IS NULL
         AND s.problem_count = 0
+        AND ($3::smallint[] IS NULL OR mainspring.partition_of(s.id) = ANY ($3))
         AND NOT EXISTS (
             SELECT FROM mainspring.ticks k JOIN mainspring.tasks t ON t.id = k.task_id
             WHERE k.schedule_id = s.id AND k.outcome = 'task' AND k.ended_at IS NULL
@@ -106,16 +108,19 @@ ORDER BY found.plan_at, found.id;
 
 -- name: next_plan
 -- When there is something to plan again.
--- $1 now or NULL.
+-- $1 now or NULL, $2 partitions or NULL for all.
 SELECT clock.now, (
     SELECT extract(epoch FROM s.plan_at - clock.now)::float8 FROM mainspring.schedules s
-    WHERE s.plan_at > clock.now ORDER BY s.plan_at LIMIT 1) AS next_seconds
+    WHERE s.plan_at > clock.now
+        AND ($2::smallint[] IS NULL OR mainspring.partition_of(s.id) = ANY ($2))
+    ORDER BY s.plan_at LIMIT 1) AS next_seconds
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock;
 
 -- name: commit_plans
 -- Each schedule whose revision is still the one that was planned gets its new state, its ticks and
 -- their tasks, all in this one statement. A row that somebody else is changing is skipped: what was
--- planned for it is out of date anyway. The key of the ticks decides about every task.
+-- planned for it is out of date anyway. The key of the ticks decides about every task. The epochs of
+-- a scheduler are locked, so that no later one is issued before this is committed.
 -- $1 now or NULL; of each schedule $2 id, $3 revision, $4 status, $5 note, $6 cursor version,
 -- $7 and $8 next and last nominal time, $9 runs, $10 buffered times, $11 failures in a row,
 -- $12 time to plan again, $13 zone print, $14 whether unfinished runs are cancelled;
@@ -124,7 +129,8 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock;
 -- deadline, $26 task; of each task $27 id, $28 type, $29 payload, $30 queue, $31 priority,
 -- $32 time, $33 timeout, $34 retries, $35-$36 back-off, $37-$39 schedule, nominal time and
 -- the one before; of each ended run $40 schedule, $41 nominal time, $42 status, $43 end;
--- $44 reason of cancellations. A column of a tick or task may be NULL: all have the default.
+-- $44 reason of cancellations; $45 partitions and $46 their epochs, or NULL for a person. A column
+-- of a tick or task may be NULL: all have the default.
 -- transition: submit
 -- transition: cancel_waiting
 WITH clock AS MATERIALIZED (
@@ -136,10 +142,17 @@ WITH clock AS MATERIALIZED (
         $13::text[], $14::boolean[])
         AS p (id, revision, status, note, cursor_version, next_nominal, last_nominal, runs,
             buffered, failures, plan_at, zone_print, cancels)
+), fenced AS MATERIALIZED (
+    SELECT f.partition FROM unnest($45::smallint[], $46::bigint[]) AS mine (partition, epoch)
+    JOIN mainspring.partitions f ON f.partition = mine.partition AND f.epoch = mine.epoch
+    WHERE f.partition IN (SELECT mainspring.partition_of(p.id) FROM planned p)
+    FOR SHARE OF f
 ), held AS MATERIALIZED (
     SELECT s.id FROM planned p
     JOIN mainspring.schedules s ON s.id = p.id
     WHERE s.revision = p.revision AND s.deleted_at IS NULL
+        AND ($45::smallint[] IS NULL
+            OR mainspring.partition_of(p.id) IN (SELECT f.partition FROM fenced f))
     FOR UPDATE OF s SKIP LOCKED
 ), saved AS (
     UPDATE mainspring.schedules s SET
@@ -243,27 +256,41 @@ WITH clock AS MATERIALIZED (
     JOIN saved ON saved.id = e.schedule_id
     WHERE k.schedule_id = e.schedule_id AND k.nominal_at = e.nominal_at AND k.ended_at IS NULL
 )
-SELECT saved.id, NULL::timestamptz AS nominal_at, EXISTS (SELECT FROM told) AS told FROM saved
+SELECT saved.id, NULL::timestamptz AS nominal_at, EXISTS (SELECT FROM told) AS told,
+    false AS stale FROM saved
 UNION ALL
-SELECT k.schedule_id, k.nominal_at, NULL FROM ticked k WHERE k.outcome = 'task';
+SELECT k.schedule_id, k.nominal_at, NULL, false FROM ticked k WHERE k.outcome = 'task'
+UNION ALL
+SELECT p.id, NULL, NULL, true FROM planned p
+WHERE $45::smallint[] IS NOT NULL
+    AND mainspring.partition_of(p.id) NOT IN (SELECT f.partition FROM fenced f);
 
 -- name: report_problem
 -- Paused for a while, and visible.
--- $1 now or NULL, $2 id, $3 revision, $4 what is wrong, $5 seconds.
+-- $1 now or NULL, $2 id, $3 revision, $4 what is wrong, $5 seconds, $6 partitions and $7 their
+-- epochs or NULL.
+WITH fenced AS MATERIALIZED (
+    SELECT f.partition FROM unnest($6::smallint[], $7::bigint[]) AS mine (partition, epoch)
+    JOIN mainspring.partitions f ON f.partition = mine.partition AND f.epoch = mine.epoch
+    WHERE f.partition = mainspring.partition_of($2)
+    FOR SHARE OF f
+)
 UPDATE mainspring.schedules s SET
     problem = $4, problem_count = s.problem_count + 1, revision = s.revision + 1,
     plan_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $5)
 WHERE s.id = $2 AND s.revision = $3 AND s.deleted_at IS NULL
+    AND ($6::smallint[] IS NULL OR EXISTS (SELECT FROM fenced))
 RETURNING s.id;
 
 -- name: ended_runs
 -- A part of the open runs, and of each whose task is not live what became of it. The last row is
 -- where the part ends.
--- $1 schedule and $2 nominal time after which to begin, $3 limit.
+-- $1 schedule and $2 nominal time after which to begin, $3 limit, $4 partitions or NULL for all.
 WITH part AS MATERIALIZED (
     SELECT k.schedule_id, k.nominal_at, k.task_id, k.kind FROM mainspring.ticks k
     WHERE k.outcome = 'task' AND k.ended_at IS NULL
         AND (k.schedule_id, k.nominal_at) > ($1::uuid, $2::timestamptz)
+        AND ($4::smallint[] IS NULL OR mainspring.partition_of(k.schedule_id) = ANY ($4))
     ORDER BY k.schedule_id, k.nominal_at LIMIT $3
 )
 SELECT p.schedule_id, p.nominal_at, found.status, found.completed_at,
@@ -285,24 +312,43 @@ UNION ALL
     FROM part p ORDER BY p.schedule_id DESC, p.nominal_at DESC LIMIT 1);
 
 -- name: close_runs
--- $1 now or NULL, $2 schedules, $3 nominal times, $4 states, $5 ends.
+-- $1 now or NULL, $2 schedules, $3 nominal times, $4 states, $5 ends, $6 partitions and $7 their
+-- epochs or NULL.
+WITH fenced AS MATERIALIZED (
+    SELECT f.partition FROM unnest($6::smallint[], $7::bigint[]) AS mine (partition, epoch)
+    JOIN mainspring.partitions f ON f.partition = mine.partition AND f.epoch = mine.epoch
+    WHERE f.partition IN (SELECT mainspring.partition_of(e.id) FROM unnest($2::uuid[]) AS e (id))
+    FOR SHARE OF f
+)
 UPDATE mainspring.ticks k SET
     ended_at = coalesce(e.ended_at, $1::timestamptz, clock_timestamp()), task_status = e.status
 FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::timestamptz[])
     AS e (schedule_id, nominal_at, status, ended_at)
 WHERE k.schedule_id = e.schedule_id AND k.nominal_at = e.nominal_at AND k.ended_at IS NULL
+    AND ($6::smallint[] IS NULL
+        OR mainspring.partition_of(k.schedule_id) IN (SELECT f.partition FROM fenced f))
 RETURNING k.nominal_at;
 
 -- name: expire_starts
 -- A task that has not started by its deadline never does. One that has is not looked at again. A
 -- worker that claims it at this moment wins: the deletion waits for it and then finds it running.
--- $1 now or NULL, $2 limit, $3 reason.
+-- $1 now or NULL, $2 limit, $3 reason, $4 partitions and $5 their epochs or NULL.
 -- transition: cancel_waiting
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), fenced AS MATERIALIZED (
+    -- Only where there is something to do: most of the time nothing is locked.
+    SELECT f.partition FROM unnest($4::smallint[], $5::bigint[]) AS mine (partition, epoch)
+    JOIN mainspring.partitions f ON f.partition = mine.partition AND f.epoch = mine.epoch
+    WHERE f.partition IN (
+        SELECT mainspring.partition_of(k.schedule_id) FROM clock, mainspring.ticks k
+        WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < clock.now)
+    FOR SHARE OF f
 ), overdue AS MATERIALIZED (
     SELECT k.schedule_id, k.nominal_at, k.task_id FROM clock, mainspring.ticks k
     WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < clock.now
+        AND ($4::smallint[] IS NULL
+            OR mainspring.partition_of(k.schedule_id) IN (SELECT f.partition FROM fenced f))
     ORDER BY k.start_by LIMIT $2
     FOR UPDATE OF k SKIP LOCKED
 ), gone AS (
