@@ -1,0 +1,1 @@
+"""Written by tools/generate_protos.py from proto/; change the protos instead."""
