@@ -26,6 +26,7 @@ TABLES = (
     "schedules",
     "ticks",
     "schedule_counts",
+    "webhooks",
 )
 
 

@@ -41,6 +41,16 @@ def test_every_transition_is_made_somewhere() -> None:
     assert made | {Transition.SUBMIT} == set(Transition)
 
 
+@pytest.mark.parametrize("query", [*QUERIES], ids=every)
+def test_every_end_of_a_task_is_told_to_its_webhook(query: Query) -> None:
+    ends = {"completed", "failed", "cancelled", "discarded"}
+    targets = {TRANSITIONS[transition].target for transition in query.transitions}
+    # Tasks that schedules make have no webhook, and those two statements end no others.
+    of_schedules = query.name in {"commit_plans", "expire_starts"}
+    if targets & ends and not of_schedules:
+        assert "delivered AS (" in query.sql, f"{query.name} lacks {{{{webhooks}}}}"
+
+
 def test_every_write_of_an_owner_compares_the_token() -> None:
     for name in ("complete", "retry", "fail", "end_cancelled", "release", "heartbeat", "progress"):
         assert re.search(r"t\.fencing_token = (\w+\.token|\$2)", QUERIES[name].sql), name
@@ -54,7 +64,7 @@ def test_reads_are_not_taken_for_writes() -> None:
 
 
 def test_statements_name_the_schema_of_every_table() -> None:
-    tables = "tasks|dead_letters|task_history|queues|workers|idempotency"
+    tables = "tasks|dead_letters|task_history|queues|workers|idempotency|webhooks"
     for query in QUERIES:
         assert not re.search(rf"\b(FROM|JOIN|INTO|UPDATE) ({tables})\b(?! AS)", query.sql), (
             query.name

@@ -14,6 +14,7 @@ import msgspec
 from mainspring.domain.priority import DEFAULT, Level
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
+from mainspring.domain.webhooks import Webhook
 
 DEFAULT_QUEUE: Final = "default"
 DEFAULT_TIMEOUT_SECONDS: Final = 300.0
@@ -63,6 +64,9 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     fingerprint: str | None = None
     """Digest of what was asked for; two submissions of one key must have the same."""
+
+    webhook: Webhook | None = None
+    """Who is told when it ends. A task that is stored already keeps what it has."""
 
     tick: TickRef | None = None
     """Set by the planner of schedules alone; `TaskStore.submit` does not store it."""

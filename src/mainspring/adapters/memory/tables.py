@@ -15,11 +15,13 @@ from uuid import UUID
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.waiting import Waiting
 from mainspring.adapters.memory.wakeups import Board
+from mainspring.adapters.memory.webhooks import delivery_of
 from mainspring.domain.priority import LIMIT_SECONDS
 from mainspring.domain.status import LIVE, WAITING, TaskStatus, Transition, allows
+from mainspring.domain.webhooks import Webhook
 from mainspring.ports.clock import Clock
 from mainspring.ports.hooks import Hooks, NoHooks
-from mainspring.ports.store import WorkerState
+from mainspring.ports.store import Hint, WorkerState
 
 
 @dataclass(slots=True, frozen=True)
@@ -45,6 +47,7 @@ class Tables:
         self.history: dict[UUID, Row] = {}
         self.ids: list[UUID] = []
         self.keys: dict[str, UsedKey] = {}
+        self.webhooks: dict[UUID, Webhook] = {}
         self.queues: dict[str, bool] = {}
         self.workers: dict[str, WorkerState] = {}
         self.months: set[str] = set()
@@ -132,3 +135,15 @@ class Tables:
         del self.live[row.id]
         place = self.dead if row.status is TaskStatus.FAILED else self.history
         place[row.id] = row
+        if row.id in self.webhooks:
+            self._tell(row)
+
+    def _tell(self, row: Row) -> None:
+        """Make the delivery for the webhook of a task that ended."""
+        delivery = delivery_of(row, self.webhooks[row.id], self.now())
+        if row.status is not TaskStatus.FAILED:
+            # A dead letter may be replayed and end again.
+            del self.webhooks[row.id]
+        if delivery is not None:
+            self.insert(delivery)
+            self.board.post(Hint.READY)

@@ -21,6 +21,7 @@ from mainspring.adapters.postgres.failures import sqlstates
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.submit import distinct, submissions
+from mainspring.adapters.postgres.webhooks import webhook_document
 from mainspring.domain.errors import InvalidValue, MigrationNeeded
 from mainspring.domain.task import LeaseRef, NewTask, Submission
 
@@ -29,6 +30,7 @@ Run = Callable[[Any, str, tuple[Any, ...]], Awaitable[Rows]]
 
 _SUBMIT: Final = QUERIES["submit_within"].sql
 _COMPLETE: Final = QUERIES["complete_within"].sql
+_KEEP_WEBHOOKS: Final = QUERIES["keep_webhooks_within"].sql
 _PLACE: Final = re.compile(r"\$(\d)")
 _NO_SCHEMA_CODES: Final = frozenset({"3F000", "42883", "42P01"})
 
@@ -43,7 +45,12 @@ class PostgresCallerTransactions:
             return []
         batch = msgspec.json.encode([_document(task) for task in distinct(tasks)]).decode()
         rows = await _explained(run, connection, _SUBMIT, (batch,))
-        return submissions(tasks, [(row[0], UUID(row[1]), row[2]) for row in rows])
+        exceptions = [(row[0], UUID(row[1]), row[2]) for row in rows]
+        stored = {place for place, _, _ in exceptions}
+        webhooks = webhook_document(distinct(tasks), stored)
+        if webhooks is not None:
+            await _explained(run, connection, _KEEP_WEBHOOKS, (webhooks,))
+        return submissions(tasks, exceptions)
 
     async def complete(self, connection: Any, lease: LeaseRef, result: str | None) -> bool:
         """Complete a running task once the caller commits."""

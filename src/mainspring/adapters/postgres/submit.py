@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
+from mainspring.adapters.postgres.webhooks import webhook_document
 from mainspring.domain.priority import DEFAULT
 from mainspring.domain.task import (
     DEFAULT_MAX_RETRIES,
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 _SUBMIT: Final = QUERIES["submit"]
 _SUBMIT_RECORDED: Final = QUERIES["submit_recorded"]
+_SUBMIT_HOOKED: Final = QUERIES["submit_hooked"]
+_NO_RECORDS: Final[tuple[list[Any], ...]] = ([],) * 8
 _SOON_SECONDS: Final = 1.0
 """Whoever waits looks by itself for what is due later than this."""
 
@@ -37,7 +40,12 @@ class Submitting(StorePart):
         sent = distinct(tasks)
         columns = batch_columns(sent)
         records = record_columns(sent)
-        if records is None:
+        webhooks = webhook_document(sent)
+        if webhooks is not None:
+            rows = await self._main.fetch(
+                _SUBMIT_HOOKED, *columns, self._now(), *(records or _NO_RECORDS), webhooks
+            )
+        elif records is None:
             rows = await self._main.fetch(_SUBMIT, *columns, self._now())
         else:
             rows = await self._main.fetch(_SUBMIT_RECORDED, *columns, self._now(), *records)

@@ -24,7 +24,11 @@ WITH clock AS MATERIALIZED (
 ), ended AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
     SELECT {{moved}}, attempts, 'cancelled', clock.now, $3 FROM gone, clock
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'cancelled' AS event,
+        clock.now AS at, NULL::text AS error, $3::text AS reason
+    FROM gone, clock
+), {{webhooks}}
 SELECT id, true AS running FROM told UNION ALL SELECT id, false FROM gone;
 
 -- name: reschedule

@@ -8,7 +8,7 @@ WITH chosen AS MATERIALIZED (
     SELECT d.id FROM mainspring.dead_letters d
     WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
         AND ($3::text IS NULL OR d.task_type = $3)
-        AND ($7::text[] IS NULL OR d.queue = ANY ($7::text[]))
+        AND ($7::text[] IS NULL OR split_part(d.queue, '@', 1) = ANY ($7::text[]))
         AND ($6::uuid IS NULL OR d.id > $6)
     ORDER BY d.id
     LIMIT $4
@@ -38,7 +38,7 @@ WITH chosen AS MATERIALIZED (
     SELECT d.id FROM mainspring.dead_letters d
     WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
         AND ($3::text IS NULL OR d.task_type = $3)
-        AND ($7::text[] IS NULL OR d.queue = ANY ($7::text[]))
+        AND ($7::text[] IS NULL OR split_part(d.queue, '@', 1) = ANY ($7::text[]))
         AND ($6::uuid IS NULL OR d.id > $6)
     ORDER BY d.id
     LIMIT $4
@@ -46,7 +46,12 @@ WITH chosen AS MATERIALIZED (
 ), gone AS (
     DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = c.id
     RETURNING d.*
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'discarded' AS event,
+        coalesce($1::timestamptz, clock_timestamp()) AS at, attempts->-1->>'error' AS error,
+        $5::text AS reason
+    FROM gone
+), {{webhooks}}
 INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
 SELECT {{moved}}, attempts, 'discarded', coalesce($1::timestamptz, clock_timestamp()), $5::text
 FROM gone

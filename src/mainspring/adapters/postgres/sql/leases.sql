@@ -79,5 +79,10 @@ WITH clock AS MATERIALIZED (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
     SELECT {{moved}}, attempts, 'cancelled', now, cancel_reason FROM gone
     WHERE target = 'cancelled'
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, target AS event,
+        now AS at, CASE WHEN target = 'failed' THEN attempts->-1->>'error' END AS error,
+        CASE WHEN target = 'cancelled' THEN cancel_reason END AS reason
+    FROM gone
+), {{webhooks}}
 SELECT id, target FROM again UNION ALL SELECT id, target FROM gone;

@@ -7,7 +7,12 @@ WITH ended AS (
     USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS s (id, token, result)
     WHERE t.id = s.id AND t.status = 'running' AND t.fencing_token = s.token
     RETURNING t.*, s.result
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'completed' AS event,
+        coalesce($1::timestamptz, clock_timestamp()) AS at, NULL::text AS error,
+        NULL::text AS reason
+    FROM ended
+), {{webhooks}}
 INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, result)
 SELECT {{moved}}, attempts, 'completed', coalesce($1::timestamptz, clock_timestamp()), result::json
 FROM ended
@@ -65,7 +70,12 @@ WITH clock AS MATERIALIZED (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
     SELECT {{moved}}, attempts, 'cancelled', now, cancel_reason FROM gone
     WHERE target = 'cancelled'
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, target AS event,
+        now AS at, CASE WHEN target = 'failed' THEN attempts->-1->>'error' END AS error,
+        CASE WHEN target = 'cancelled' THEN cancel_reason END AS reason
+    FROM gone
+), {{webhooks}}
 SELECT id, fencing_token FROM again UNION ALL SELECT id, fencing_token FROM gone;
 
 -- name: fail
@@ -81,7 +91,11 @@ WITH clock AS MATERIALIZED (
         AS o (id, token, kind, error, traceback)
     WHERE t.id = o.id AND t.status = 'running' AND t.fencing_token = o.token
     RETURNING t.*, o.kind, o.error, o.traceback
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'failed' AS event,
+        clock.now AS at, error AS error, NULL::text AS reason
+    FROM gone, clock
+), {{webhooks}}
 INSERT INTO mainspring.dead_letters (
     id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
     crash_count, max_retries, priority, queue, task_type, worker_id, key, backoff_kind, backoff,
@@ -106,7 +120,12 @@ WITH ended AS (
     USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS s (id, token, reason)
     WHERE t.id = s.id AND t.status = 'running' AND t.fencing_token = s.token
     RETURNING t.*, s.reason
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'cancelled' AS event,
+        coalesce($1::timestamptz, clock_timestamp()) AS at, NULL::text AS error,
+        coalesce(reason, cancel_reason) AS reason
+    FROM ended
+), {{webhooks}}
 INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
 SELECT {{moved}}, attempts, 'cancelled', coalesce($1::timestamptz, clock_timestamp()),
     coalesce(reason, cancel_reason)
@@ -146,5 +165,9 @@ WITH clock AS MATERIALIZED (
 ), ended AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
     SELECT {{moved}}, attempts, 'cancelled', clock.now, cancel_reason FROM gone, clock
-)
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'cancelled' AS event,
+        clock.now AS at, NULL::text AS error, cancel_reason AS reason
+    FROM gone, clock
+), {{webhooks}}
 SELECT id, fencing_token FROM again UNION ALL SELECT id, fencing_token FROM gone;

@@ -15,7 +15,12 @@ WITH stored AS MATERIALIZED (
     SELECT place, id, conflict
     FROM mainspring.submit_batch_v1(
         $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
-), recorded AS (
+), {{recorded}}
+SELECT place, id, conflict FROM stored;
+
+-- fragment: recorded
+-- Writes the records of a batch into the audit.
+recorded AS (
     INSERT INTO mainspring.audit (actor, namespace, action, subject, address, request_id, count)
     SELECT r.actor, r.namespace, r.action, coalesce(s.id, r.first)::text, r.address, r.request_id,
         r.count
@@ -25,4 +30,3 @@ WITH stored AS MATERIALIZED (
     LEFT JOIN stored s ON s.place = r.place
     WHERE s.conflict IS NOT TRUE
 )
-SELECT place, id, conflict FROM stored;
