@@ -19,6 +19,7 @@ from mainspring.api.schemas import (
     TaskPage,
     WorkersOut,
 )
+from mainspring.core.access import Principal
 from mainspring.core.gateway import Gateway, check_selection
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.shedding import by_level
@@ -188,31 +189,35 @@ class OperationRoutes:
 
     async def stats(self, call: Call) -> Response:
         """Sum up the installation, or what one namespace may see of it."""
-        shedder = self._gateway.shedder
-        seen = [b for b in shedder.pressure.backlogs if call.who.sees(b.queue)]
-        depths, ages = by_level(seen)
-        workers = await self._gateway.workers(call.who)
-        levels = [
-            LevelOut(
-                level=level,
-                ready=depths[level],
-                oldest_seconds=round(ages[level], 3),
-                accepted=level not in shedder.refused,
-                reason=shedder.refused.get(level),
-            )
-            for level in Level
-        ]
-        out = StatsOut(
-            levels=levels,
-            queues=len(await self._gateway.queues_of(call.who)),
-            dead_letters=await self._gateway.dead_letter_count(call.who),
-            workers=len(workers),
-            slots=sum(worker.slots for worker in workers),
-            busy=sum(worker.busy for worker in workers),
-            turned_away={level.value: count for level, count in shedder.turned_away.items()},
-            store_answers_in_seconds=round(shedder.pressure.seconds, 4),
+        return Response(value=await stats_of(self._gateway, call.who))
+
+
+async def stats_of(gateway: Gateway, who: Principal) -> StatsOut:
+    """Sum up the installation, or what one namespace may see of it."""
+    shedder = gateway.shedder
+    seen = [b for b in shedder.pressure.backlogs if who.sees(b.queue)]
+    depths, ages = by_level(seen)
+    workers = await gateway.workers(who)
+    levels = [
+        LevelOut(
+            level=level,
+            ready=depths[level],
+            oldest_seconds=round(ages[level], 3),
+            accepted=level not in shedder.refused,
+            reason=shedder.refused.get(level),
         )
-        return Response(value=out)
+        for level in Level
+    ]
+    return StatsOut(
+        levels=levels,
+        queues=len(await gateway.queues_of(who)),
+        dead_letters=await gateway.dead_letter_count(who),
+        workers=len(workers),
+        slots=sum(worker.slots for worker in workers),
+        busy=sum(worker.busy for worker in workers),
+        turned_away={level.value: count for level, count in shedder.turned_away.items()},
+        store_answers_in_seconds=round(shedder.pressure.seconds, 4),
+    )
 
 
 def _selection(body: ReplayIn | DiscardIn) -> DeadLetterFilter:
