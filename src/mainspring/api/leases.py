@@ -21,7 +21,15 @@ from mainspring.api.schemas import (
 from mainspring.core.json_encoding import encode
 from mainspring.core.remote_work import Offer, RemoteWork, Report
 from mainspring.domain.priority import lane_of
-from mainspring.domain.task import Lease, LeaseRef
+from mainspring.domain.task import (
+    Cancelled,
+    Completed,
+    Ending,
+    Lease,
+    LeaseRef,
+    Released,
+    Renewal,
+)
 from mainspring.domain.values import clip_text
 from mainspring.ports.access import Scope
 
@@ -90,18 +98,8 @@ class LeaseRoutes:
     async def claim(self, call: Call) -> Response:
         """Claim tasks."""
         body: ClaimIn = call.body
-        lanes = None if body.levels is None else tuple(map(lane_of, body.levels))
-        offer = Offer(
-            worker_id=body.worker_id,
-            task_types=tuple(sorted(set(body.task_types))),
-            queues=None if body.queues is None else tuple(body.queues),
-            lanes=lanes,
-            limit=body.limit,
-            lease_seconds=body.lease_seconds,
-            wait_seconds=body.wait_seconds,
-        )
-        leases = await self._work.claim(call.who, offer)
-        out = [_lease(lease, body.lease_seconds) for lease in leases]
+        leases = await self._work.claim(call.who, offer_of(body))
+        out = [lease_out(lease, body.lease_seconds) for lease in leases]
         return _counted(LeasesOut(leases=out), [lease.id for lease in leases])
 
     async def heartbeat(self, call: Call) -> Response:
@@ -109,15 +107,7 @@ class LeaseRoutes:
         body: HeartbeatIn = call.body
         held = [LeaseRef(lease.task_id, lease.fencing_token) for lease in body.leases]
         renewals = await self._work.heartbeat(call.who, body.worker_id, held, body.lease_seconds)
-        out = [
-            RenewalOut(
-                task_id=renewal.id,
-                fencing_token=renewal.fencing_token,
-                held=renewal.held,
-                cancel_requested=renewal.cancel_requested,
-            )
-            for renewal in renewals
-        ]
+        out = [renewal_out(renewal) for renewal in renewals]
         held_ids = [renewal.id for renewal in renewals if renewal.held]
         return _counted(RenewalsOut(leases=out), held_ids)
 
@@ -125,34 +115,63 @@ class LeaseRoutes:
         """End an attempt as done."""
         body: CompleteIn = call.body
         lease = LeaseRef(body.task_id, body.fencing_token)
-        result = encode(body.result, "result")
-        await self._work.complete(call.who, body.worker_id, lease, result)
-        return _status(body.task_id, "completed")
+        status = await self._work.end(call.who, body.worker_id, lease, completed(body))
+        return _status(body.task_id, status)
 
     async def fail(self, call: Call) -> Response:
         """End an attempt in any other way."""
         body: FailIn = call.body
         lease = LeaseRef(body.task_id, body.fencing_token)
-        error = " ".join(clip_text(body.error).split())
-        if body.cancelled:
-            await self._work.cancelled(call.who, body.worker_id, lease, error)
-            return _status(body.task_id, "cancelled")
-        if body.release:
-            delay = body.retry_after or 0.0
-            await self._work.release(call.who, body.worker_id, lease, delay)
-            return _status(body.task_id, "pending")
-        report = Report(
-            error=error,
-            kind=body.kind,
-            traceback=clip_text(body.traceback),
-            retry=body.retry,
-            retry_after=body.retry_after,
-        )
-        status = await self._work.fail(call.who, body.worker_id, lease, report)
+        status = await self._work.end(call.who, body.worker_id, lease, not_completed(body))
         return _status(body.task_id, status)
 
 
-def _lease(lease: Lease, lease_seconds: float) -> LeaseOut:
+def offer_of(body: ClaimIn) -> Offer:
+    """Return what a worker says that it can take."""
+    return Offer(
+        worker_id=body.worker_id,
+        task_types=tuple(sorted(set(body.task_types))),
+        queues=None if body.queues is None else tuple(body.queues),
+        lanes=None if body.levels is None else tuple(map(lane_of, body.levels)),
+        limit=body.limit,
+        lease_seconds=body.lease_seconds,
+        wait_seconds=body.wait_seconds,
+    )
+
+
+def completed(body: CompleteIn) -> Completed:
+    """Return the end of an attempt that is done."""
+    return Completed(encode(body.result, "result"))
+
+
+def not_completed(body: FailIn) -> Ending | Report:
+    """Return the end of an attempt that is not."""
+    error = " ".join(clip_text(body.error).split())
+    if body.cancelled:
+        return Cancelled(error)
+    if body.release:
+        return Released(body.retry_after or 0.0)
+    return Report(
+        error=error,
+        kind=body.kind,
+        traceback=clip_text(body.traceback),
+        retry=body.retry,
+        retry_after=body.retry_after,
+    )
+
+
+def renewal_out(renewal: Renewal) -> RenewalOut:
+    """Return the answer to the renewal of one lease."""
+    return RenewalOut(
+        task_id=renewal.id,
+        fencing_token=renewal.fencing_token,
+        held=renewal.held,
+        cancel_requested=renewal.cancel_requested,
+    )
+
+
+def lease_out(lease: Lease, lease_seconds: float) -> LeaseOut:
+    """Return a lease as workers get it."""
     return LeaseOut(
         task_id=lease.id,
         fencing_token=lease.fencing_token,

@@ -131,25 +131,14 @@ class RemoteWork:
         if not held or not await self._store.progress(lease, text):
             raise _stale(lease)
 
-    async def complete(self, who: Principal, worker: str, lease: LeaseRef, result: str) -> None:
-        """End an attempt as done; raises `StaleLease` or `TaskNotFound`."""
-        await self._end(who, worker, lease, Completed(result))
-
-    async def fail(self, who: Principal, worker: str, lease: LeaseRef, report: Report) -> str:
-        """End an attempt as failed and return the status that the task has now."""
-        return await self._end(who, worker, lease, report)
-
-    async def release(
-        self, who: Principal, worker: str, lease: LeaseRef, delay_seconds: float
-    ) -> None:
-        """Hand a task back uncharged, to run again after a delay."""
-        await self._end(who, worker, lease, Released(delay_seconds))
-
-    async def cancelled(
-        self, who: Principal, worker: str, lease: LeaseRef, reason: str | None
-    ) -> None:
-        """End an attempt as cancelled, which its heartbeat had asked for."""
-        await self._end(who, worker, lease, Cancelled(reason))
+    async def end(self, who: Principal, worker: str, lease: LeaseRef, end: Ending | Report) -> str:
+        """End an attempt and return the status that the task has now; raises `StaleLease` or
+        `TaskNotFound`.
+        """
+        (outcome,) = await self.end_many(who, worker, [(lease, end)])
+        if isinstance(outcome, MainspringError):
+            raise outcome
+        return outcome
 
     async def end_many(
         self, who: Principal, worker: str, ends: Sequence[tuple[LeaseRef, Ending | Report]]
@@ -181,12 +170,6 @@ class RemoteWork:
             statuses = await self._store.statuses([ends[at][0].id for at in looked_up])
             outcomes |= {at: statuses.get(ends[at][0].id, "unknown") for at in looked_up}
         return [outcomes[at] for at in range(len(ends))]
-
-    async def _end(self, who: Principal, worker: str, lease: LeaseRef, end: Ending | Report) -> str:
-        (outcome,) = await self.end_many(who, worker, [(lease, end)])
-        if isinstance(outcome, MainspringError):
-            raise outcome
-        return outcome
 
     def _ending(self, place: Place, report: Report) -> Ending:
         failure = Failure(kind=report.kind, message=report.error, traceback=report.traceback)
