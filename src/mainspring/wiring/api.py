@@ -33,6 +33,7 @@ from mainspring.core.schedule_gateway import ScheduleGateway
 from mainspring.core.session import Session
 from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
+from mainspring.wiring.graphql import graphql_routes
 
 Tell = Callable[[str], None]
 
@@ -58,6 +59,9 @@ class ApiServices:
             clock,
             hosts=LOOPBACK_NAMES,
         )
+        self.graphql = graphql_routes(
+            self.gateway, self.schedules, self.doorkeeper, is_on=settings.graphql
+        )
 
     def duties(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs in the background."""
@@ -80,6 +84,7 @@ def rest_application(services: ApiServices, store: PostgresStore) -> Application
         *OperationRoutes(services.gateway).routes(),
         *ScheduleRoutes(services.schedules).routes(),
         *LeaseRoutes(services.work).routes(),
+        *services.graphql.routes(),
         *health.routes(),
     ]
     described = document(routes, version("mainspring"), with_keys=services.with_keys)
