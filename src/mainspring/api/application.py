@@ -21,7 +21,7 @@ from mainspring.api.errors import (
     problem_of,
     retry_after,
 )
-from mainspring.api.http import Call, Response, Scope, encoded
+from mainspring.api.http import CERTIFICATE, Call, Response, Scope, encoded
 from mainspring.api.limits import check_head, check_type, decode_body, read_body
 from mainspring.api.performing import Performer, in_time
 from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
@@ -91,7 +91,7 @@ class Application:
         self._doorkeeper.check_host(headers)
         route, path = self.router.find(scope["method"], raw_path)
         exchange.route = route
-        who = await in_time(self._doorkeeper.admit(headers, route), PATIENCE_SECONDS)
+        who = await in_time(self._doorkeeper.admit(headers, route, _names(scope)), PATIENCE_SECONDS)
         query = None if route.query is None else _query(scope["query_string"], route.query)
         body, content_type = await _body(exchange, route)
         call = Call(
@@ -124,6 +124,12 @@ class _Exchange:
 def _address(scope: Scope) -> str:
     client = scope.get("client")
     return str(client[0]) if client else ""
+
+
+def _names(scope: Scope) -> tuple[str, ...]:
+    extensions = scope.get("extensions")
+    names: tuple[str, ...] = extensions[CERTIFICATE]["names"] if extensions else ()
+    return names
 
 
 async def _body(exchange: _Exchange, route: Route) -> tuple[Any, str]:

@@ -1,7 +1,7 @@
 """Who may come in: the host that was meant, the origin it comes from, the key, the scope."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 from urllib.parse import urlsplit
@@ -29,7 +29,7 @@ class Doorkeeper:
         self._authenticator = authenticator
         self._clock = clock
         self._hosts = hosts
-        self._streams: dict[str, set[Stay]] = {}
+        self._streams: dict[Principal, set[Stay]] = {}
         self._checker: asyncio.Task[None] | None = None
 
     @property
@@ -48,11 +48,15 @@ class Doorkeeper:
         if origin is not None and _name_of(origin) not in self._hosts:
             raise Forbidden("a page of another site may not use this server")
 
-    async def admit(self, headers: Headers, route: Route) -> Principal:
-        """Return who asks if they may use the route."""
+    async def admit(
+        self, headers: Headers, route: Route, certificate: Sequence[str] = ()
+    ) -> Principal:
+        """Return who asks if they may use the route. `certificate` has the names in that of the
+        client, if it showed one.
+        """
         if route.scope is None or self._authenticator is None:
             return ANONYMOUS
-        who = await self._authenticator.principal(_key_in(headers))
+        who = await self._authenticator.admit(_key_in(headers), certificate)
         who.require(route.scope)
         return who
 
@@ -60,16 +64,16 @@ class Doorkeeper:
     def stream(self, who: Principal) -> Iterator[Stay]:
         """Keep an open stream: its stay is over once its key is not valid any more."""
         stay = Stay()
-        self._streams.setdefault(who.key_id, set()).add(stay)
+        self._streams.setdefault(who, set()).add(stay)
         if self._authenticator is not None and (self._checker is None or self._checker.done()):
             self._checker = asyncio.create_task(self._check(), name="mainspring-keys")
         try:
             yield stay
         finally:
-            others = self._streams.get(who.key_id, set())
+            others = self._streams.get(who, set())
             others.discard(stay)
             if not others:
-                self._streams.pop(who.key_id, None)
+                self._streams.pop(who, None)
 
     async def close(self) -> None:
         """End every stream."""
@@ -85,8 +89,8 @@ class Doorkeeper:
             await self._clock.sleep(_CHECK_SECONDS)
             with suppress(Unavailable):
                 valid = await self._authenticator.still_valid(set(self._streams))
-                for key_id in self._streams.keys() - valid:
-                    for stay in self._streams[key_id]:
+                for who in self._streams.keys() - valid:
+                    for stay in self._streams[who]:
                         stay.end()
 
 

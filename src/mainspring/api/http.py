@@ -10,6 +10,9 @@ from mainspring.domain.task import Origin
 
 Scope = dict[str, Any]
 
+CERTIFICATE: Final = "mainspring.certificate"
+"""The extension of the scope with the `names` in the certificate that the client has shown."""
+
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
     """One request that has passed every check of its head."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, Final
@@ -9,7 +10,9 @@ from typing import Any, Final
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from mainspring.api.http import CERTIFICATE
 from mainspring.api.limits import HEADER_BYTES_MAX, PATH_BYTES_MAX
+from mainspring.api.tls import client_names
 from mainspring.domain.errors import AddressInUse
 
 HEAD_SECONDS: Final = 10.0
@@ -28,13 +31,17 @@ _TOO_LARGE: Final = (
 
 
 class _Protocol(HttpToolsProtocol):
-    """Lets go of clients that do not finish the head of a request, in time or in size."""
+    """Lets go of clients that do not finish the head of a request, in time or in size, and tells
+    the application who has shown a certificate.
+    """
 
     _waiting: asyncio.TimerHandle | None = None
     _head_bytes = 0
+    _certificate: tuple[str, ...] = ()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
+        self._certificate = client_names(transport)
         self._expect()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -52,6 +59,8 @@ class _Protocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        if self._certificate:
+            self.scope["extensions"] = {CERTIFICATE: {"names": self._certificate}}
         if self._waiting is None:
             self._expect()
 
@@ -96,22 +105,25 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 @asynccontextmanager
-async def serving(application: Any, listener: socket.socket) -> AsyncIterator[None]:
+async def serving(
+    application: Any, listener: socket.socket, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[None]:
     """Serve the application on a listening socket for the time of the block."""
-    server = _Server(
-        uvicorn.Config(
-            application,
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
-            timeout_keep_alive=IDLE_SECONDS,
-            timeout_graceful_shutdown=DRAIN_SECONDS,
-        )
+    config = uvicorn.Config(
+        application,
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_SECONDS,
+        timeout_graceful_shutdown=DRAIN_SECONDS,
     )
+    config.load()
+    config.ssl = tls
+    server = _Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]), name="mainspring-http")
     try:
         yield

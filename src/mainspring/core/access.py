@@ -1,7 +1,8 @@
 """Who asks, and what they may do: the same for every transport.
 
 A key is ``ms_<id>_<secret>``: the id finds it, the secret proves it. Only the SHA-256 of the secret
-is stored; it has 256 random bits, so it needs no slow hash.
+is stored; it has 256 random bits, so it needs no slow hash. A client certificate may take the place
+of the secret, and a token of an identity provider that of the whole key.
 """
 
 import base64
@@ -9,8 +10,10 @@ import hashlib
 import hmac
 import re
 from collections import OrderedDict
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Final
+from enum import Enum
+from typing import Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -21,8 +24,10 @@ from mainspring.domain.namespaces import (
     plain_queue,
     stored_queue,
 )
-from mainspring.ports.access import Access, KeyRecord, Scope
+from mainspring.ports.access import Access, Identity, KeyRecord, Scope, Tokens
 from mainspring.ports.clock import Clock
+
+T = TypeVar("T")
 
 SECRET_BYTES: Final = 32
 ID_BYTES: Final = 8
@@ -32,6 +37,7 @@ TRUST_SECONDS: Final = 2.0
 _CACHED_MAX: Final = 10_000
 _KEY: Final = re.compile(r"ms_([0-9a-f]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _KEY_LENGTH_MAX: Final = 100
+_TOKEN_DOTS: Final = 2
 _REFUSAL: Final = "give a valid API key in the header `Authorization: Bearer ms_...`"
 _NOBODY: Final = hashlib.sha256(b"").digest()
 
@@ -45,6 +51,9 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
     scopes: frozenset[Scope] = frozenset(Scope)
     queues: frozenset[str] | None = None
     """The queues of the namespace it may touch; None: all."""
+
+    expires_at: datetime | None = None
+    """When its token ends. None for a key: that is looked up."""
 
     def require(self, scope: Scope) -> None:
         """Raise `Forbidden` without this scope."""
@@ -79,20 +88,25 @@ def new_key(
     scopes: tuple[Scope, ...],
     queues: tuple[str, ...] | None = None,
     expires_at: datetime | None = None,
+    certificate: str | None = None,
 ) -> tuple[str, KeyRecord]:
-    """Return a new key as its owner gets it, once, and as it is stored."""
+    """Return a new key as its owner gets it, once, and as it is stored.
+
+    One that a certificate proves has no secret, so what its owner gets is only its id.
+    """
     key_id = random_bytes[:ID_BYTES].hex()
     secret = base64.urlsafe_b64encode(random_bytes[ID_BYTES : ID_BYTES + SECRET_BYTES])
     record = KeyRecord(
         key_id=key_id,
-        digest=hashlib.sha256(secret.rstrip(b"=")).digest(),
+        digest=b"" if certificate else hashlib.sha256(secret.rstrip(b"=")).digest(),
         name=name,
         namespace=namespace,
         scopes=scopes,
         queues=queues,
         expires_at=expires_at,
+        certificate=certificate,
     )
-    return f"ms_{key_id}_{secret.rstrip(b'=').decode()}", record
+    return key_id if certificate else f"ms_{key_id}_{secret.rstrip(b'=').decode()}", record
 
 
 class Authenticator:
@@ -100,42 +114,84 @@ class Authenticator:
     nothing and a revoked key is soon refused.
     """
 
-    def __init__(self, access: Access, clock: Clock) -> None:
+    def __init__(self, access: Access, clock: Clock, tokens: Tokens | None = None) -> None:
         self._access = access
         self._clock = clock
-        self._known: OrderedDict[str, tuple[float, KeyRecord | None]] = OrderedDict()
-        self._principals: dict[str, tuple[KeyRecord, Principal]] = {}
+        self._tokens = tokens
+        self._keys: _Recent[KeyRecord | None] = _Recent(clock)
+        self._certificates: _Recent[list[KeyRecord]] = _Recent(clock)
+        self._token_owners: _Recent[Principal] = _Recent(clock)
+        self._principals: OrderedDict[str, tuple[KeyRecord, Principal]] = OrderedDict()
 
-    async def principal(self, key: str | None) -> Principal:
-        """Return who holds a key, or raise `Unauthenticated`: in one way, whatever is wrong."""
-        match = _KEY.fullmatch(key) if key and len(key) <= _KEY_LENGTH_MAX else None
+    async def admit(self, bearer: str | None, certificate: Sequence[str]) -> Principal:
+        """Return who asks over a connection with a certificate of these names, if it has one.
+
+        Whoever has a key for the certificate is who it says, and may not show another proof beside
+        it: a request comes from one. A certificate without a key of its own proves nothing.
+        """
+        holder = await self.certificate(certificate) if certificate else None
+        if holder is None:
+            return await self.principal(bearer)
+        if bearer is not None:
+            raise _nobody()
+        return holder
+
+    async def principal(self, bearer: str | None) -> Principal:
+        """Return who holds a key or a token, or raise `Unauthenticated`: in one way, whatever is
+        wrong.
+        """
+        match = _KEY.fullmatch(bearer) if bearer and len(bearer) <= _KEY_LENGTH_MAX else None
         if match is None:
-            raise Unauthenticated(f"no one is authenticated; {_REFUSAL}")
+            return await self._token_owner(bearer)
         key_id, secret = match.groups()
-        record = await self._record(key_id)
-        digest = _NOBODY if record is None else record.digest
+        record = self._keys.get(key_id)
+        if record is UNKNOWN:
+            record = self._keys.keep(key_id, await self._access.find_key(key_id))
+        digest = record.digest if record is not None and record.digest else _NOBODY
         is_theirs = hmac.compare_digest(hashlib.sha256(secret.encode()).digest(), digest)
         if record is None or not is_theirs or not record.is_valid:
-            raise Unauthenticated(f"no one is authenticated; {_REFUSAL}")
+            raise _nobody()
         return self._principal_of(record)
 
-    async def still_valid(self, key_ids: set[str]) -> set[str]:
-        """Return those of the keys that are valid now, asking the store."""
-        found = await self._access.keys(sorted(key_ids))
-        return {record.key_id for record in found if record.is_valid}
+    async def certificate(self, names: Sequence[str]) -> Principal | None:
+        """Return whose client certificate has these names, which are compared as they are; None
+        if there is no key for any of them.
 
-    async def _record(self, key_id: str) -> KeyRecord | None:
-        now = self._clock.monotonic()
-        known = self._known.get(key_id)
-        if known is not None and now - known[0] < TRUST_SECONDS:
-            return known[1]
-        record = await self._access.find_key(key_id)
-        self._known[key_id] = (now, record)
-        self._known.move_to_end(key_id)
-        if len(self._known) > _CACHED_MAX:
-            forgotten, _ = self._known.popitem(last=False)
-            self._principals.pop(forgotten, None)
-        return record
+        Raises `Unauthenticated` if the key is not valid any more, or if there are several.
+        """
+        at = "\n".join(names)
+        records = self._certificates.get(at)
+        if records is UNKNOWN:
+            records = self._certificates.keep(at, await self._access.find_certificates(names))
+        if not records:
+            return None
+        if len(records) > 1 or not records[0].is_valid:
+            raise _nobody()
+        return self._principal_of(records[0])
+
+    async def still_valid(self, who: Collection[Principal]) -> set[Principal]:
+        """Return those whose keys and tokens are valid now, asking the store."""
+        ids = {one.key_id for one in who if one.expires_at is None}
+        found = await self._access.keys(sorted(ids)) if ids else []
+        valid = {record.key_id for record in found if record.is_valid}
+        now = self._clock.now()
+        return {
+            one
+            for one in who
+            if (one.key_id in valid if one.expires_at is None else now < one.expires_at)
+        }
+
+    async def _token_owner(self, token: str | None) -> Principal:
+        if self._tokens is None or not token or token.count(".") != _TOKEN_DOTS:
+            raise _nobody()
+        at = hashlib.sha256(token.encode()).hexdigest()
+        owner = self._token_owners.get(at)
+        if owner is UNKNOWN:
+            identity = await self._tokens.identity(token)
+            if identity is None:
+                raise _nobody()
+            owner = self._token_owners.keep(at, _owner_of(identity))
+        return owner
 
     def _principal_of(self, record: KeyRecord) -> Principal:
         known = self._principals.get(record.key_id)
@@ -149,4 +205,53 @@ class Authenticator:
             queues=None if record.queues is None else frozenset(record.queues),
         )
         self._principals[record.key_id] = (record, principal)
+        if len(self._principals) > _CACHED_MAX:
+            self._principals.popitem(last=False)
         return principal
+
+
+class _Unknown(Enum):
+    UNKNOWN = "unknown"
+
+
+UNKNOWN: Final = _Unknown.UNKNOWN
+
+
+class _Recent(Generic[T]):
+    """Answers that are believed for `TRUST_SECONDS`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: OrderedDict[str, tuple[float, T]] = OrderedDict()
+
+    def get(self, at: str) -> T | Literal[_Unknown.UNKNOWN]:
+        """Return an answer that is recent enough."""
+        known = self._known.get(at)
+        if known is None or self._clock.monotonic() - known[0] >= TRUST_SECONDS:
+            return UNKNOWN
+        return known[1]
+
+    def keep(self, at: str, answer: T) -> T:
+        """Remember an answer, and return it."""
+        self._known[at] = (self._clock.monotonic(), answer)
+        self._known.move_to_end(at)
+        if len(self._known) > _CACHED_MAX:
+            self._known.popitem(last=False)
+        return answer
+
+
+def _owner_of(identity: Identity) -> Principal:
+    # Escaped, so that what is put together from it and a worker's name has one meaning.
+    subject = identity.subject.replace("%", "%25").replace(":", "%3A")
+    return Principal(
+        key_id=f"oidc:{subject}",
+        name=identity.subject,
+        namespace=identity.namespace,
+        scopes=identity.scopes,
+        queues=identity.queues,
+        expires_at=identity.expires_at,
+    )
+
+
+def _nobody() -> Unauthenticated:
+    return Unauthenticated(f"no one is authenticated; {_REFUSAL}")

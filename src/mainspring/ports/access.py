@@ -107,6 +107,14 @@ class Tokens(Protocol):
         """Return who a token stands for; None if anything about it is not right."""
         ...
 
+    async def renew(self) -> str:
+        """Fetch the issuer's keys; return why that was not possible, or nothing."""
+        ...
+
+    async def close(self) -> None:
+        """Stop fetching keys."""
+        ...
+
 
 class Access(Protocol):
     """Keys, namespaces and the audit."""

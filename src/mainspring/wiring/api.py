@@ -1,7 +1,6 @@
 """The API gateway: its parts put together, and served."""
 
 import asyncio
-import ipaddress
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -33,7 +32,8 @@ from mainspring.core.schedule_gateway import ScheduleGateway
 from mainspring.core.session import Session
 from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
-from mainspring.wiring.graphql import graphql_routes
+from mainspring.ports.access import Tokens
+from mainspring.wiring.entrance import check_exposure, exposures, tls_of, tokens_of
 
 Tell = Callable[[str], None]
 
@@ -54,14 +54,9 @@ class ApiServices:
         self.trail = AuditTrail(store, clock)
         self.metrics = Metrics(store, store, self.shedder, clock)
         self.with_keys = settings.auth
-        self.doorkeeper = Doorkeeper(
-            Authenticator(store, clock) if self.with_keys else None,
-            clock,
-            hosts=LOOPBACK_NAMES,
-        )
-        self.graphql = graphql_routes(
-            self.gateway, self.schedules, self.doorkeeper, is_on=settings.graphql
-        )
+        self.tokens = tokens_of(settings, clock)
+        self.authenticator = Authenticator(store, clock, self.tokens) if settings.auth else None
+        self.doorkeeper = Doorkeeper(self.authenticator, clock, hosts=LOOPBACK_NAMES)
 
     def duties(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs in the background."""
@@ -74,6 +69,8 @@ class ApiServices:
         await self.session.waiting.close()
         await self.session.submissions.close()
         await self.trail.close()
+        if self.tokens is not None:
+            await self.tokens.close()
 
 
 def rest_application(services: ApiServices, store: PostgresStore) -> Application:
@@ -84,7 +81,6 @@ def rest_application(services: ApiServices, store: PostgresStore) -> Application
         *OperationRoutes(services.gateway).routes(),
         *ScheduleRoutes(services.schedules).routes(),
         *LeaseRoutes(services.work).routes(),
-        *services.graphql.routes(),
         *health.routes(),
     ]
     described = document(routes, version("mainspring"), with_keys=services.with_keys)
@@ -105,15 +101,20 @@ async def api_running(
     Raises `AddressInUse`, or `InvalidConfiguration` for an open server without authentication.
     """
     check_exposure(settings)
+    tls = tls_of(settings)
+    for exposure in exposures(settings):
+        tell(f"warning: {exposure}")
     listener = listen(settings.host, settings.port)
     services = ApiServices(store, settings)
     application = rest_application(services, store)
     duties = [asyncio.create_task(duty) for duty in services.duties()]
+    if services.tokens is not None:
+        duties.append(asyncio.create_task(_fetch_keys(services.tokens, tell)))
     try:
-        async with serving(application, listener):
+        async with serving(application, listener, tls):
             host, port = listener.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
-            tell(f"API: http://{shown}:{port}")
+            tell(f"API: {'https' if tls else 'http'}://{shown}:{port}")
             if services.with_keys and not await _has_keys(store):
                 tell("there is no API key yet; make one: mainspring keys create NAME --scope ...")
             try:
@@ -128,24 +129,13 @@ async def api_running(
         await services.close()
 
 
-def check_exposure(settings: Settings) -> None:
-    """Refuse to be reachable from other machines without authentication."""
-    if settings.auth or is_loopback(settings.host):
-        return
-    raise InvalidConfiguration(
-        f"auth is off and host is {settings.host}, which other machines can reach; turn auth on, "
-        "or listen on 127.0.0.1"
-    )
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
+async def _fetch_keys(tokens: Tokens, tell: Tell) -> None:
+    """Fetch the issuer's keys before a token comes, so that whoever starts the API is told why
+    none will be accepted.
+    """
+    problem = await tokens.renew()
+    if problem:
+        tell(f"warning: no token can be accepted yet: {problem}")
 
 
 async def _has_keys(store: PostgresStore) -> bool:
