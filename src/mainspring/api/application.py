@@ -91,7 +91,9 @@ class Application:
         self._doorkeeper.check_host(headers)
         route, path = self.router.find(scope["method"], raw_path)
         exchange.route = route
+        began = self._clock.monotonic()
         who = await in_time(self._doorkeeper.admit(headers, route, _names(scope)), PATIENCE_SECONDS)
+        spent = self._clock.monotonic() - began
         query = None if route.query is None else _query(scope["query_string"], route.query)
         body, content_type = await _body(exchange, route)
         call = Call(
@@ -104,6 +106,7 @@ class Application:
             request_id=exchange.request_id,
             address=_address(scope),
             action=route.action,
+            spent_seconds=spent,
         )
         return await self._performer.perform(route, call)
 

@@ -1,6 +1,6 @@
 """One table from the errors of the domain to the codes of HTTP and gRPC, and how one is written."""
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -81,6 +81,23 @@ class WrongHost(RequestProblem):
     code = "wrong_host"
 
 
+class ServerStopping(Unavailable):
+    """This server ends its streams; another one, or it when it is back, goes on with them."""
+
+    code = "server_stopping"
+
+
+class BatchUnanswered(OutcomeUnknown):
+    """The store answered for no task of a batch, and some of them may have been stored."""
+
+    def __init__(
+        self, message: str, *, field: str | None = None, results: tuple[Any, ...] = ()
+    ) -> None:
+        super().__init__(message, field=field)
+        self.results = results
+        """What is known of each task, as in the answer to any other batch."""
+
+
 class Codes(NamedTuple):
     """What stands for an error in each protocol."""
 
@@ -142,6 +159,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     detail: str
     field: str | None = None
     request_id: str | None = None
+    results: tuple[Any, ...] = ()
 
 
 def codes_of(error: MainspringError) -> Codes:
@@ -159,6 +177,7 @@ def problem_of(error: MainspringError, request_id: str | None = None) -> Problem
         detail=_outside(error),
         field=error.field,
         request_id=request_id,
+        results=error.results if isinstance(error, BatchUnanswered) else (),
     )
 
 
@@ -171,7 +190,7 @@ def retry_after(error: MainspringError) -> int | None:
 
 def _outside(error: MainspringError) -> str:
     """Addresses and words of servers behind us are for the log, not for who asks."""
-    if isinstance(error, OutcomeUnknown | QuotaExceeded):
+    if isinstance(error, OutcomeUnknown | QuotaExceeded | ServerStopping):
         return error.message
     if isinstance(error, Unavailable | SetupError):
         return "the task store is not available now; try again in a moment"

@@ -35,6 +35,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     action: str = ""
     """What the audit calls it."""
 
+    spent_seconds: float = 0.0
+    """How long it took to find out who asks; it counts for the time of the answer."""
+
     @property
     def origin(self) -> Origin:
         """What the audit says of tasks that are submitted with it."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from mainspring.api.http import Call, Response
 from mainspring.api.routes import PATIENCE_SECONDS, Recording, Route
@@ -12,6 +12,9 @@ from mainspring.ports.access import AuditRecord
 
 T = TypeVar("T")
 
+_LEAST_SECONDS: Final = 0.2
+"""What a part is given in any case, however long those before it took."""
+
 
 class Performer:
     """Calls the handlers of routes and leaves their records in the audit."""
@@ -20,8 +23,16 @@ class Performer:
         self._trail = trail
 
     async def perform(self, route: Route, call: Call) -> Response:
-        """Do it, and have on disk what was done before it is answered."""
-        response = await in_time(route.handler(call), route.patience_seconds)
+        """Do it, and have on disk what was done before it is answered.
+
+        One patience covers finding out who asks, the handler and the record: whoever waits does
+        not care which of them an outage cut off.
+        """
+        patience = route.patience_seconds
+        began = asyncio.get_running_loop().time() - call.spent_seconds
+        if patience is not None:
+            patience = max(_LEAST_SECONDS, patience - call.spent_seconds)
+        response = await in_time(route.handler(call), patience)
         if route.action and route.recording is not Recording.WITH_TASKS:
             record = AuditRecord(
                 actor=call.who.key_id,
@@ -32,15 +43,18 @@ class Performer:
                 request_id=call.request_id,
                 count=response.audit_count,
             )
-            await self.record(route, record)
+            left = began + PATIENCE_SECONDS - asyncio.get_running_loop().time()
+            await self.record(route, record, max(_LEAST_SECONDS, left))
         return response
 
-    async def record(self, route: Route, record: AuditRecord) -> None:
-        """Leave a record in the way of the route."""
+    async def record(
+        self, route: Route, record: AuditRecord, seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        """Leave a record in the way of the route, within `seconds` if it has to be on disk."""
         if route.recording is Recording.SUMMED:
             self._trail.count(record)
         else:
-            await in_time(self._trail.add(record), PATIENCE_SECONDS)
+            await in_time(self._trail.add(record), seconds)
 
 
 async def in_time(work: Awaitable[T], seconds: float | None) -> T:

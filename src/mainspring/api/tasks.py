@@ -3,17 +3,17 @@
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 import msgspec
 
+from mainspring.api.batches import batch_items, batch_results
 from mainspring.api.doorkeeper import Doorkeeper
-from mainspring.api.errors import MalformedRequest, problem_of
+from mainspring.api.errors import MalformedRequest
 from mainspring.api.http import Call, Response
 from mainspring.api.limits import (
     BATCH_BYTES_MAX,
-    BODY_BYTES_MAX,
     JSON_TYPE,
     NDJSON_TYPE,
     decode_body,
@@ -21,7 +21,6 @@ from mainspring.api.limits import (
 from mainspring.api.routes import Recording, Route
 from mainspring.api.schemas import (
     BatchIn,
-    BatchItem,
     BatchOut,
     CancelIn,
     CancelOut,
@@ -35,15 +34,13 @@ from mainspring.api.schemas import (
 from mainspring.api.streams import STILL_HERE, STREAM_TYPE
 from mainspring.core.access import Principal
 from mainspring.core.following import follow
-from mainspring.core.gateway import Gateway, Outcome
-from mainspring.core.json_text import refuse_double_keys
+from mainspring.core.gateway import SUBMIT_SECONDS, Gateway
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.task_events import EventId, TaskEvent, parse_event_id
-from mainspring.domain.errors import InvalidValue, MainspringError, PayloadTooLarge
 from mainspring.domain.namespaces import plain_key, plain_queue
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import Submission, Task
-from mainspring.domain.values import BATCH_MAX, check_key, parse_instant
+from mainspring.domain.task import Task
+from mainspring.domain.values import check_key, parse_instant
 from mainspring.ports.access import Scope
 from mainspring.ports.store import TaskFilter
 
@@ -58,10 +55,6 @@ _LAST_EVENT: Final = (
     {"type": "string"},
     "Go on after this event; anything that is no id of an event is the beginning.",
 )
-
-
-class _RawBatch(msgspec.Struct, forbid_unknown_fields=True):
-    tasks: list[msgspec.Raw]
 
 
 class TaskRoutes:
@@ -187,7 +180,9 @@ class TaskRoutes:
         """Store one task."""
         given = decode_body(call.body) if isinstance(call.body, bytes) else call.body
         key = _key_of(call)
-        task, stored = await self._gateway.submit(call.who, given, key, call.origin)
+        task, stored = await self._gateway.submit(
+            call.who, given, key, call.origin, SUBMIT_SECONDS - call.spent_seconds
+        )
         status = TaskStatus.PENDING
         if not stored.is_new:
             status = (await self._gateway.task(call.who, stored.id, Scope.SUBMIT)).status
@@ -210,9 +205,11 @@ class TaskRoutes:
         """Store many tasks and answer for each."""
         items = call.body
         if isinstance(items, bytes):
-            items = _batch_items(items, call.content_type)
-        outcomes = await self._gateway.submit_batch(call.who, items, call.origin)
-        results = [_batch_item(outcome) for outcome in outcomes]
+            items = batch_items(items, call.content_type)
+        outcomes = await self._gateway.submit_batch(
+            call.who, items, call.origin, SUBMIT_SECONDS - call.spent_seconds
+        )
+        results = batch_results(outcomes)
         stored = sum(result.code is None for result in results)
         out = BatchOut(results=results, stored=stored, failed=len(results) - stored)
         return Response(status=207, value=out)
@@ -281,53 +278,6 @@ def _frame(event: TaskEvent) -> bytes:
         str(event.id).encode(),
         event.name.encode(),
         data,
-    )
-
-
-def _batch_items(body: bytes, content_type: str) -> list[Any]:
-    if content_type == NDJSON_TYPE:
-        raw: list[bytes] = [line for line in body.split(b"\n") if line.strip()]
-        if not raw:
-            raise MalformedRequest("the body is empty; send a task a line")
-    else:
-        raw = [bytes(item) for item in _raw_batch(body)]
-    if len(raw) > BATCH_MAX:
-        message = f"tasks has {len(raw):,} entries; send at most {BATCH_MAX:,} at once"
-        raise PayloadTooLarge(message, field="tasks")
-    return [_item(data, place) for place, data in enumerate(raw)]
-
-
-def _raw_batch(body: bytes) -> list[msgspec.Raw]:
-    if not body:
-        raise MalformedRequest('the body is empty; send {"tasks": [...]}')
-    try:
-        batch = msgspec.json.decode(body, type=_RawBatch)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        message = f"the body is not an object with a list of tasks: {error}"
-        raise MalformedRequest(message) from None
-    if body.count(b'"tasks"') != 1 or b"\\u00" in body:
-        # The word may stand in a payload as well; a second key of this name would hide the first.
-        try:
-            refuse_double_keys(body, "body")
-        except InvalidValue as error:
-            raise MalformedRequest(error.message) from None
-    return batch.tasks
-
-
-def _item(data: bytes, place: int) -> Any:
-    """Return the value of one task of a batch, or its error in the place of it."""
-    try:
-        return decode_body(data, BODY_BYTES_MAX, f"tasks[{place}]")
-    except MainspringError as error:
-        return error
-
-
-def _batch_item(outcome: Outcome) -> BatchItem:
-    if isinstance(outcome, Submission):
-        return BatchItem(status=201 if outcome.is_new else 200, task_id=outcome.id)
-    problem = problem_of(outcome)
-    return BatchItem(
-        status=problem.status, code=problem.code, detail=problem.detail, field=problem.field
     )
 
 

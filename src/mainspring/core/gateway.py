@@ -5,6 +5,7 @@ namespace is the same as one that does not exist. A task never changes its queue
 its namespace, so what was seen of that before a write still holds when it happens.
 """
 
+import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -25,6 +26,7 @@ from mainspring.domain.errors import (
     MainspringError,
     QueueNotFound,
     QuotaExceeded,
+    StoreUnavailable,
     TaskNotFound,
 )
 from mainspring.domain.namespaces import (
@@ -42,6 +44,9 @@ from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilte
 
 SUBMIT_SECONDS: Final = 4.4
 """A caller over the network asks again by itself, so it is told soon."""
+
+LEAST_SECONDS: Final = 0.2
+"""What each part of a submission is given in any case."""
 
 Outcome = Submission | MainspringError
 """What became of one task of a batch."""
@@ -64,16 +69,18 @@ class Gateway:
         given: object,
         key: str | None = None,
         origin: Origin | None = None,
+        seconds: float = SUBMIT_SECONDS,
     ) -> tuple[NewTask, Submission]:
-        """Store one task; raises `InvalidValue`, `KeyConflict`, `QuotaExceeded`, `Overloaded`.
+        """Store one task; raises `InvalidValue`, `KeyConflict`, `QuotaExceeded`, `Overloaded`, and
+        within `seconds` `StoreUnavailable` or `OutcomeUnknown`.
 
         With an origin its record in the audit is stored in the same transaction.
         """
         who.require(Scope.SUBMIT)
         task = self._intake.build(who, given, key=key, origin=origin)
         self.shedder.admit(task.priority)
-        await self._quotas.take(who.namespace, 1)
-        stored = await self._session.submissions.submit(task, SUBMIT_SECONDS)
+        left = await self._take(who.namespace, 1, seconds)
+        stored = await self._session.submissions.submit(task, left)
         raise_conflict(_as_given(task), stored)
         return task, stored
 
@@ -82,13 +89,16 @@ class Gateway:
         who: Principal,
         given: Sequence[object | MainspringError],
         origin: Origin | None = None,
+        seconds: float = SUBMIT_SECONDS,
     ) -> list[Outcome]:
-        """Store many tasks, each on its own; what could not be read comes as its error.
+        """Store many tasks, each on its own; what could not be read comes as its error, and so does
+        what the store did not answer within `seconds`.
 
         With an origin there is a record in the audit for each part of the batch that is stored at
         once, in the same transaction.
         """
         who.require(Scope.SUBMIT)
+        began = self._session.clock.monotonic()
         outcomes: list[Outcome | NewTask] = []
         for place, item in enumerate(given):
             try:
@@ -101,10 +111,11 @@ class Gateway:
                 outcomes.append(error)
         tasks = [outcome for outcome in outcomes if isinstance(outcome, NewTask)]
         try:
-            await self._quotas.take(who.namespace, len(tasks))
+            spent = self._session.clock.monotonic() - began
+            left = await self._take(who.namespace, len(tasks), seconds - spent)
         except QuotaExceeded as error:
             return [error if isinstance(one, NewTask) else one for one in outcomes]
-        answers = iter(await self._session.submissions.attempt_many(tasks))
+        answers = iter(await self._session.submissions.attempt_many(tasks, left))
         return [
             _outcome(one, next(answers)) if isinstance(one, NewTask) else one for one in outcomes
         ]
@@ -204,6 +215,18 @@ class Gateway:
             if task_id not in places or not who.sees(places[task_id].queue):
                 raise _no_task(task_id)
         return which
+
+    async def _take(self, namespace: str, count: int, seconds: float) -> float:
+        """Take tasks from the quota within so many seconds; returns how many of them are left."""
+        began = self._session.clock.monotonic()
+        seconds = max(LEAST_SECONDS, seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._quotas.take(namespace, count)
+        except TimeoutError:
+            message = "the task store did not answer in time and nothing was stored; try again"
+            raise StoreUnavailable(message) from None
+        return max(LEAST_SECONDS, seconds - (self._session.clock.monotonic() - began))
 
     async def _check_task(self, who: Principal, task_id: UUID, scope: Scope) -> None:
         who.require(scope)
