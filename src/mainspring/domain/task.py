@@ -73,7 +73,7 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
 
     origin: Origin | None = None
     """Set for what comes through an API: its record is in the audit exactly if the task is stored.
-    Tasks of one batch share one object, and those that are stored together one record."""
+    What one actor hands in from one address at the same time shares a record."""
 
 
 class Submission(msgspec.Struct, frozen=True):

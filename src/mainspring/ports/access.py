@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 from typing import Final, Protocol
+from uuid import UUID
 
 import msgspec
 
@@ -72,6 +73,9 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str
     count: int = 1
     """Things that were written at once."""
+
+    task_ids: tuple[UUID, ...] = ()
+    """The tasks that were submitted; for anything else the subject says it."""
 
     id: int | None = None
     """Its place in the audit, when it was read from there."""

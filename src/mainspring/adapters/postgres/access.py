@@ -93,10 +93,7 @@ class Accessing(StorePart):
         rows = await self._main.fetch(
             _AUDIT, limit, which.namespace, which.actor, which.since, which.before
         )
-        return [
-            (row["at"], AuditRecord(**{name: row[name] for name in AuditRecord.__struct_fields__}))
-            for row in rows
-        ]
+        return [(row["at"], _record_of(row)) for row in rows]
 
 
 def _columns(record: AuditRecord) -> tuple[str | int, ...]:
@@ -109,6 +106,11 @@ def _columns(record: AuditRecord) -> tuple[str | int, ...]:
         record.request_id,
         record.count,
     )
+
+
+def _record_of(row: Record) -> AuditRecord:
+    values = {name: row[name] for name in AuditRecord.__struct_fields__}
+    return AuditRecord(**values | {"task_ids": tuple(row["task_ids"] or ())})
 
 
 def _key_of(row: Record) -> KeyRecord:

@@ -15,7 +15,6 @@ from mainspring.domain.task import (
     DEFAULT_QUEUE,
     DEFAULT_TIMEOUT_SECONDS,
     NewTask,
-    Origin,
     Submission,
 )
 from mainspring.ports.hooks import HookPoint
@@ -25,7 +24,7 @@ T = TypeVar("T")
 _SUBMIT: Final = QUERIES["submit"]
 _SUBMIT_RECORDED: Final = QUERIES["submit_recorded"]
 _SUBMIT_HOOKED: Final = QUERIES["submit_hooked"]
-_NO_RECORDS: Final[tuple[list[Any], ...]] = ([],) * 8
+_NO_RECORDS: Final[tuple[list[Any], ...]] = ([],) * 6
 _SOON_SECONDS: Final = 1.0
 """Whoever waits looks by itself for what is due later than this."""
 
@@ -107,29 +106,25 @@ def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
 
 
 def record_columns(tasks: Sequence[NewTask]) -> tuple[list[Any], ...] | None:
-    """Return the records of a batch in the audit as arguments; None if there are none."""
-    groups: dict[int, tuple[Origin, int, int]] = {}
-    for place, task in enumerate(tasks, 1):
+    """Return the records of a batch in the audit as arguments; None if there are none.
+
+    What one actor hands in from one address at the same time shares a record.
+    """
+    records: dict[tuple[str, ...], str] = {}
+    places: dict[tuple[str, ...], int] = {}
+    of_tasks: list[int | None] = []
+    for task in tasks:
         origin = task.origin
-        if origin is not None:
-            _, first, count = groups.get(id(origin), (origin, place, 0))
-            groups[id(origin)] = (origin, first, count + 1)
-    if not groups:
+        if origin is None:
+            of_tasks.append(None)
+            continue
+        who = (origin.actor, origin.namespace, origin.action, origin.address)
+        records.setdefault(who, origin.request_id)
+        of_tasks.append(places.setdefault(who, len(places) + 1))
+    if not records:
         return None
-    rows = (
-        (
-            first if count == 1 else None,
-            origin.actor,
-            origin.namespace,
-            origin.action,
-            tasks[first - 1].id,
-            origin.address,
-            origin.request_id,
-            count,
-        )
-        for origin, first, count in groups.values()
-    )
-    return tuple(list(column) for column in zip(*rows, strict=True))
+    rows = [(*who, request_id) for who, request_id in records.items()]
+    return (of_tasks, *(list(column) for column in zip(*rows, strict=True)))
 
 
 def _column(tasks: Sequence[NewTask], get: Callable[[NewTask], T], default: T) -> list[T] | None:

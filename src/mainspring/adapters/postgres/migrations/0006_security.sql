@@ -8,6 +8,9 @@ ALTER TABLE mainspring.api_keys ADD CONSTRAINT api_keys_proof
 CREATE UNIQUE INDEX api_keys_by_certificate ON mainspring.api_keys (certificate)
     WHERE revoked_at IS NULL;
 
+-- Tasks that one actor submits at the same time share a record, which has the id of each.
+ALTER TABLE mainspring.audit ADD COLUMN task_ids uuid[];
+
 -- Each namespace reads its own records, newest first.
 CREATE INDEX audit_by_namespace ON mainspring.audit (namespace, id);
 
