@@ -9,6 +9,7 @@ from uuid import UUID
 from mainspring.app_schedules import AppSchedules, DeclaredSchedules
 from mainspring.app_tasks import Q, R, Register, TaskHandle, TaskState, TaskType, state_of
 from mainspring.config import Settings, load
+from mainspring.core.builtin_tasks import check_unreserved
 from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
 from mainspring.core.lifecycle import task_id_of
@@ -129,9 +130,11 @@ class Mainspring(DeclaredSchedules):
         `final_errors` there is no further attempt. Raises `InvalidValue`.
         """
         options = checked_options(defaults)
-        if options.key is not None or options.at is not None or options.delay is not None:
-            message = "key, at and delay belong to one task; give them to options(...)"
+        if any(getattr(options, name) is not None for name in ("key", "at", "delay", "webhook")):
+            message = "key, at, delay and webhook belong to one task; give them to options(...)"
             raise InvalidValue(message, field="key")
+        if isinstance(name, str):
+            check_unreserved(name)
 
         def register(function: Callable[..., Any]) -> TaskType[..., ..., Any]:
             full = complete_options(options)

@@ -202,7 +202,7 @@ class TestApp:
         assert not (shell.directory / ".mainspring").exists()
 
     def test_none(self, shell: Shell) -> None:
-        answer = shell("worker")
+        answer = Shell(shell.directory, MAINSPRING_HTTP_TASKS="false")("worker")
         assert answer.status == 2
         assert "give --app MODULE:APP" in answer.sentence
 

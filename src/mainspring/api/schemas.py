@@ -14,6 +14,7 @@ from mainspring.domain.priority import Level
 from mainspring.domain.retry import BackoffKind
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import FailureKind, Task
+from mainspring.domain.webhooks import Event
 from mainspring.ports.store import QueueState, WorkerState
 
 _DATE: Final = (
@@ -49,6 +50,19 @@ Limit = Annotated[int, Meta(ge=1, le=200)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=100)]
 Token = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Error = Annotated[str, Meta(min_length=1, max_length=8192)]
+Url = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=2048,
+        pattern=(
+            r"^https?://([a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?\.){1,4}[a-z]{2,20}"
+            r"(:[1-9][0-9]{0,3})?([/?#][!-\[\]-~]*)?$"
+        ),
+        description="http or https, without a user; told when the task ends",
+        examples=["https://example.com/hook"],
+    ),
+]
 Ids = Annotated[list[UUID], Meta(min_length=1, max_length=10_000)]
 
 
@@ -65,6 +79,14 @@ class BackoffIn(In, frozen=True):
     max: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
 
 
+class WebhookIn(In, frozen=True):
+    """Who is told when a task ends."""
+
+    url: Url
+    events: Annotated[list[Event], Meta(min_length=1)] | None = None
+    sign: Name | None = None
+
+
 class TaskIn(In, frozen=True):
     """A new task. It runs now, or at `scheduled_at`, or after `delay` seconds."""
 
@@ -78,6 +100,7 @@ class TaskIn(In, frozen=True):
     max_retries: Retries | None = None
     retry_backoff: BackoffKind | BackoffIn | None = None
     key: Key | None = None
+    webhook: Url | WebhookIn | None = None
 
 
 class BatchIn(In, frozen=True):

@@ -10,6 +10,7 @@ from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.options import listen_options, settings_of, store_options, worker_options
 from mainspring.cli.output import note
+from mainspring.core.registry import Registry
 from mainspring.domain.errors import AppNotFound
 from mainspring.wiring.roles import run_api, run_scheduler, run_worker
 
@@ -27,7 +28,9 @@ def worker(
     database_url: str | None,
     data_dir: Path | None,
 ) -> int:
-    """Run the tasks of an app until SIGTERM or Ctrl-C.
+    """Run the tasks of an app, and http tasks, until SIGTERM or Ctrl-C.
+
+    Without --app only tasks of the built-in types are run.
 
     The first signal drains: no new task is taken and running ones may finish. The second one
     leaves at once; tasks that were running run again elsewhere.
@@ -41,10 +44,12 @@ def worker(
         database_url=database_url,
         data_dir=data_dir,
     )
-    if not settings.app:
-        raise AppNotFound("no app is named; give --app MODULE:APP or MAINSPRING_APP")
+    if not settings.app and not settings.http_tasks:
+        raise AppNotFound(
+            "no app is named and http_tasks is off; give --app MODULE:APP or MAINSPRING_APP"
+        )
     configure_logs(settings.log_level, settings.log_format)
-    registry = load_app(settings.app).registry
+    registry = load_app(settings.app).registry if settings.app else Registry()
     done = uvloop.run(run_worker(settings, registry, teller(settings.log_format, note)))
     return EXIT_DONE if done else EXIT_FAILED
 

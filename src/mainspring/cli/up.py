@@ -26,6 +26,7 @@ def up(
     *,
     host: str | None,
     port: int | None,
+    grpc_port: int | None,
     app: str | None,
     queues: str | None,
     levels: str | None,
@@ -35,7 +36,9 @@ def up(
     database_url: str | None,
     data_dir: Path | None,
 ) -> int:
-    """Run everything here until Ctrl-C: database, API, scheduler and, with --app, a worker.
+    """Run everything here until Ctrl-C: database, API, scheduler and worker.
+
+    The worker runs the tasks of --app, and http tasks also without one.
 
     Without a configured database it runs its own PostgreSQL on the data directory; the data is
     kept for the next time. Other commands in the same directory find it by themselves.
@@ -43,6 +46,7 @@ def up(
     settings = settings_of(
         host=host,
         port=port,
+        grpc_port=grpc_port,
         app=app,
         queues=queues,
         levels=levels,

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mainspring.config.accepting import accept
+from mainspring.config.calls import call_problems
+from mainspring.config.coordination import coordination_problems
 from mainspring.config.environment import current
 from mainspring.config.security import security_problems
 from mainspring.config.settings import Entry, Settings, entries
@@ -100,6 +102,8 @@ def _read_table(
 
 def _contradictions(settings: Settings) -> Iterator[str]:
     yield from security_problems(settings)
+    yield from call_problems(settings)
+    yield from coordination_problems(settings)
     if settings.heartbeat_seconds > settings.lease_seconds / 2:
         yield (
             f"heartbeat_seconds is {settings.heartbeat_seconds:g} and lease_seconds is "

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 from urllib.parse import urlsplit, urlunsplit
 
+from mainspring.config.calls import CallSettings
 from mainspring.config.facts import Facts
 from mainspring.config.security import SecuritySettings
 from mainspring.domain.priority import Level
@@ -14,7 +15,7 @@ PREFIX: Final = "MAINSPRING_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(SecuritySettings):
+class Settings(CallSettings, SecuritySettings):
     """The settings of one process. Each field is also the name in ``mainspring.toml``, and in
     upper case after ``MAINSPRING_`` the name in the environment.
     """
@@ -239,7 +240,11 @@ class Entry(NamedTuple):
 def entries() -> Iterator[Entry]:
     """Yield every setting, in the order of declaration; those of a part come last."""
     hints = get_type_hints(Settings, include_extras=True)
-    parts = {field.name for field in dataclasses.fields(SecuritySettings)}
+    parts = {
+        field.name
+        for part in (CallSettings, SecuritySettings)
+        for field in dataclasses.fields(part)
+    }
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in parts):
         kind, facts = get_args(hints[field.name])
         yield Entry(field.name, get_origin(kind) or kind, field.default, facts)
@@ -248,7 +253,9 @@ def entries() -> Iterator[Entry]:
 def masked(settings: Settings, entry: Entry) -> object:
     """Return the value of a setting as it may be shown: without passwords."""
     value = getattr(settings, entry.name)
-    return without_password(value) if entry.facts.secret and value else value
+    if not entry.facts.secret or not value:
+        return value
+    return without_password(value) if entry.name.endswith("_url") else "***"
 
 
 def without_password(url: str) -> str:

@@ -10,9 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from mainspring.core.access import Principal
+from mainspring.core.builtin_tasks import check_builtin
 from mainspring.core.options import DEFAULTS, TaskOptions, checked_options, fingerprint
 from mainspring.domain.errors import InvalidValue, KeyConflict, PayloadTooLarge
-from mainspring.domain.namespaces import stored_key
+from mainspring.domain.namespaces import stored_key, stored_queue
 from mainspring.domain.retry import Backoff
 from mainspring.domain.task import NewTask, Origin
 from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_name, shown
@@ -27,6 +28,7 @@ OPTION_FIELDS: Final = (
     "max_retries",
     "retry_backoff",
     "key",
+    "webhook",
 )
 TASK_FIELDS: Final = ("task_type", "payload", *OPTION_FIELDS)
 _KNOWN: Final = frozenset(TASK_FIELDS)
@@ -65,7 +67,12 @@ class Intake:
             raise InvalidValue(message, field=prefix.rstrip(".") or None)
         task_type = check_name(given.get("task_type"), f"{prefix}task_type")
         payload = _payload_text(given.get("payload"), prefix)
+        check_builtin(task_type, payload, f"{prefix}payload")
         options = _options(given, key, prefix)
+        webhook = options.webhook
+        if webhook is not None:
+            deliveries = stored_queue(principal.namespace, webhook.queue)
+            webhook = msgspec.structs.replace(webhook, queue=deliveries)
         queue = options.queue or DEFAULTS.queue or ""
         stored = None if options.key is None else stored_key(principal.namespace, options.key)
         return NewTask(
@@ -82,6 +89,7 @@ class Intake:
             key=stored,
             fingerprint=None if stored is None else fingerprint(task_type, payload, options),
             origin=origin,
+            webhook=webhook,
         )
 
 

@@ -30,6 +30,7 @@ from mainspring.domain.values import (
     parse_instant,
     shown,
 )
+from mainspring.domain.webhooks import Webhook, check_webhook
 
 DELAY_SECONDS_MAX: Final = 3653 * 86400.0
 """A task may be submitted to run up to ten years from now by delay."""
@@ -67,6 +68,11 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     """Idempotency key: submitting the same task twice under one key makes one task."""
 
+    webhook: Webhook | None = None
+    """URL that is told when the task ends; or an object with a `url`, the `events` it is told of
+    (completed, failed, cancelled, discarded; default: all) and the name of a secret to `sign`
+    with. Deliveries are tasks; they need a worker that serves `http` tasks."""
+
     def over(self, defaults: "TaskOptions") -> "TaskOptions":
         """Return these choices, with those of `defaults` where nothing was chosen here."""
         chosen = {name: value for name in _NAMES if (value := getattr(self, name)) is not None}
@@ -88,6 +94,7 @@ class OptionKeywords(TypedDict, total=False):
     max_retries: int | None
     backoff: Backoff | str | None
     key: str | None
+    webhook: str | Mapping[str, Any] | Webhook | None
 
 
 _NAMES: Final = TaskOptions.__struct_fields__
@@ -152,6 +159,8 @@ def _check(name: str, field: str, value: Any) -> Any:  # noqa: PLR0911 - one ret
             return check_whole(value, field, 0, RETRIES_MAX)
         case "backoff":
             return check_backoff(value, field)
+        case "webhook":
+            return check_webhook(value, field)
         case _:
             return check_key(value, field)
 
@@ -181,5 +190,9 @@ def check_backoff(value: object, field: str = "backoff") -> Backoff:
 
 def fingerprint(task_type: str, payload: str, options: TaskOptions) -> str:
     """Return the digest of what was asked for: equal for two submissions that ask for the same."""
-    asked = (task_type, msgspec.json.decode(payload), msgspec.structs.replace(options, key=None))
+    chosen = {**msgspec.structs.asdict(options), "key": None}
+    if options.webhook is None:
+        # As before there were webhooks, so that keys of that time still fit.
+        del chosen["webhook"]
+    asked = (task_type, msgspec.json.decode(payload), chosen)
     return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()

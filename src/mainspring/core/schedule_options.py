@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final, TypedDict
 
+from mainspring.core.builtin_tasks import check_builtin
 from mainspring.core.options import checked_options
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.submission import complete_options, encode_payload
@@ -165,6 +166,7 @@ def template_of(
         text = known.payload
     else:
         text = encode_payload({} if payload is None else payload, definition)
+    check_builtin(task_type, text)
     return TaskTemplate(payload=text, **template)  # type: ignore[arg-type]
 
 

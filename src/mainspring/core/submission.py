@@ -9,6 +9,7 @@ lone submission waits for nothing.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from mainspring.core.builtin_tasks import check_builtin
 from mainspring.core.definitions import check_text
 from mainspring.core.group_commit import GroupCommit
 from mainspring.core.json_encoding import encode
@@ -43,6 +44,7 @@ def build_task(
     if definition is None:
         check_name(task_type, "task_type")
     encoded = encode_payload(payload, definition)
+    check_builtin(task_type, encoded)
     chosen: dict[str, Any] = {
         "queue": options.queue,
         "priority": options.priority,
@@ -51,6 +53,7 @@ def build_task(
         "timeout_seconds": options.timeout,
         "max_retries": options.max_retries,
         "backoff": options.backoff,
+        "webhook": options.webhook,
     }
     if options.key is not None:
         chosen["key"] = options.key

@@ -99,6 +99,9 @@ async def _serve(
     await deploy_schedules(store, registry)
     duties = asyncio.create_task(_duties(store, settings, registry))
     try:
+        if registry is None and settings.http_tasks:
+            tell("no --app was given, so tasks of other types than http are stored and wait")
+            registry = Registry()
         if registry is None:
             tell("no --app was given, so no worker runs; tasks are stored and wait")
             tell("ready")

@@ -8,10 +8,12 @@ import structlog
 
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.config import Settings
+from mainspring.config.calls import signing_secrets, target_rules
 from mainspring.core.registry import Registry
 from mainspring.domain.priority import LANES, Level, lane_of
 from mainspring.ports.store import Store
 from mainspring.worker.agent import Agent
+from mainspring.worker.http_tasks import HttpCalls, HttpOptions, http_definitions
 from mainspring.worker.options import WorkerOptions
 from mainspring.worker.shell import SHELL_TYPE, shell_definition
 
@@ -19,7 +21,9 @@ RUNNER_MODULE: Final = "mainspring.cli.runner"
 
 
 def worker_agent(store: Store, settings: Settings, registry: Registry) -> Agent:
-    """Return the agent of one worker process. `settings.app` names the app its runners load."""
+    """Return the agent of one worker process. `settings.app` names the app its runners load; with
+    none they have the built-in task types alone.
+    """
     add_builtin_tasks(registry, settings)
     return Agent(
         store,
@@ -28,7 +32,7 @@ def worker_agent(store: Store, settings: Settings, registry: Registry) -> Agent:
         registry=registry,
         worker_id=SystemIds().worker_id(),
         options=worker_options(settings),
-        runner_command=[sys.executable, "-m", RUNNER_MODULE, "--app", settings.app],
+        runner_command=[sys.executable, "-m", RUNNER_MODULE, f"--app={settings.app}"],
         log=structlog.get_logger("mainspring.worker"),
     )
 
@@ -37,6 +41,11 @@ def add_builtin_tasks(registry: Registry, settings: Settings) -> None:
     """Add the task types that Mainspring brings along, where the settings want them."""
     if settings.shell_tasks and SHELL_TYPE not in registry:
         registry.add(shell_definition())
+    if settings.http_tasks:
+        options = HttpOptions(target_rules(settings), signing_secrets(settings))
+        for definition in http_definitions(HttpCalls(options, SystemClock())):
+            if definition.name not in registry:
+                registry.add(definition)
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

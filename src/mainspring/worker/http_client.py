@@ -164,10 +164,12 @@ async def resolved(host: str, port: int) -> Sequence[Address]:
 
 
 def trusting_context() -> ssl.SSLContext:
-    """Return a context that trusts the authorities of the system and the usual public ones."""
-    context = ssl.create_default_context()
-    context.load_verify_locations(cafile=certifi.where())
-    return context
+    """Return a context that trusts the authorities of the system, or the usual public ones where
+    the system has none.
+    """
+    paths = ssl.get_default_verify_paths()
+    has_system = bool(paths.cafile or paths.capath)
+    return ssl.create_default_context(cafile=None if has_system else certifi.where())
 
 
 def _wire_headers(call: Call) -> Iterable[_Header]:

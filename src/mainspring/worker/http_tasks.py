@@ -27,7 +27,7 @@ from mainspring.domain.http_request import (
     parse_request,
     retry_after,
 )
-from mainspring.domain.namespaces import DEFAULT_NAMESPACE, namespace_of
+from mainspring.domain.namespaces import namespace_of, stored_queue
 from mainspring.domain.outcomes import Fail
 from mainspring.domain.signatures import SIGNATURE_HEADER, sign
 from mainspring.domain.targets import Target, TargetRules, parse_target, redirected
@@ -71,7 +71,7 @@ class HttpOptions(NamedTuple):
 
     rules: TargetRules
     secrets: Mapping[str, str]
-    """Secrets for signatures by name; those of a namespace as `NAMESPACE/NAME`."""
+    """Secrets for signatures by name; those of a namespace as `NAMESPACE~NAME`."""
 
 
 class Exchange(NamedTuple):
@@ -120,6 +120,12 @@ class HttpCalls:
         answer = await self._exchange(ctx, request)
         return {"status": answer.status}
 
+    async def close(self) -> None:
+        """Close the connections. Runners need not: theirs end with the process."""
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
     async def _exchange(self, ctx: TaskContext, request: HttpRequest) -> "Answer":
         exchange = self._prepared(ctx, request)
         target = parse_target(request.url)
@@ -158,8 +164,8 @@ class HttpCalls:
         return Exchange(request, headers, private, body)
 
     def _secret(self, queue: str, name: str) -> str:
-        namespace = namespace_of(queue)
-        full = name if namespace == DEFAULT_NAMESPACE else f"{namespace}/{name}"
+        # A namespace cannot sign as another one does: no name that is given has the mark.
+        full = stored_queue(namespace_of(queue), name)
         try:
             return self._options.secrets[full]
         except KeyError:
@@ -214,9 +220,8 @@ class HttpCalls:
         raise Fail(message)
 
 
-def http_definitions(options: HttpOptions, clock: Clock) -> tuple[TaskDefinition, ...]:
+def http_definitions(calls: HttpCalls) -> tuple[TaskDefinition, ...]:
     """Return the task types, to be added to what an app has."""
-    calls = HttpCalls(options, clock)
     final = (InvalidValue,)
     return (
         define(HTTP_TYPE, calls.run, final_errors=final),

@@ -9,7 +9,7 @@ from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables, UsedKey
 from mainspring.adapters.memory.waiting import Wanted
 from mainspring.domain.priority import LANES, STEPS, Level
-from mainspring.domain.status import TaskStatus, Transition
+from mainspring.domain.status import WAITING, TaskStatus, Transition
 from mainspring.domain.task import (
     Cancelled,
     CancelState,
@@ -138,6 +138,9 @@ class MemoryTasks:
             self._tables.keys[task.key] = UsedKey(task.id, task.fingerprint, now)
         row = new_row(task, now)
         self._tables.insert(row)
+        if task.webhook is not None:
+            self._tables.webhooks[row.id] = task.webhook
+            self._tables.queues.setdefault(task.webhook.queue, False)
         self._hint_ready(row, now)
         return Submission(task.id)
 
@@ -200,10 +203,11 @@ class MemoryTasks:
             row.reason = row.reason if reason is None else reason
             self._tables.board.post(Hint.CANCEL)
             return CancelState.CANCELLING
-        if self._tables.move(row, Transition.CANCEL_WAITING):
-            row.reason = reason
-            return CancelState.CANCELLED
-        return CancelState.FINISHED
+        if row.status not in WAITING:
+            return CancelState.FINISHED
+        row.reason = reason
+        self._tables.move(row, Transition.CANCEL_WAITING)
+        return CancelState.CANCELLED
 
     def _rescue(self, row: Row, now: datetime) -> None:
         message = f"LeaseExpired: worker {row.worker_id} stopped renewing its lease"
