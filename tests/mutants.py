@@ -138,7 +138,37 @@ MUTANTS = (
         "if self._tables.find(task.id) is not None:",
         "if task.id in self._tables.live and False:",
     ),
-    Mutant("paused queues are served", "tasks", "if not paused and (", "if ("),
+    Mutant(
+        "paused queues are served", "tasks", "            if not paused\n", "            if True\n"
+    ),
+    Mutant(
+        "labels are ignored",
+        "tasks",
+        "            and not labels_of(queue)\n",
+        "",
+        is_simulated=False,
+    ),
+    Mutant(
+        "branches of paused queues are served",
+        "placement",
+        "if not is_meant or self._tables.queues.get(base_of(branch), False):",
+        "if not is_meant:",
+        is_simulated=False,
+    ),
+    Mutant(
+        "young tasks are anyone's",
+        "placement",
+        "if not due or min(row.scheduled_at for row in due) <= now - _PATIENCE:",
+        "if True:",
+        is_simulated=False,
+    ),
+    Mutant(
+        "silent workers are counted on",
+        "placement",
+        "and worker.seen_at > limit",
+        "",
+        is_simulated=False,
+    ),
     Mutant(
         "tasks without a handler are taken",
         "waiting",

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.placement import base_of
 from mainspring.domain.values import shown
 
 DEFAULT_NAMESPACE: Final = "default"
@@ -43,7 +44,14 @@ def namespace_of(stored: str) -> str:
 
 
 def plain_queue(stored: str) -> str:
-    """Return the name of a stored queue (or schedule) as its own namespace knows it."""
+    """Return the name of a stored queue (or schedule) as its own namespace knows it, without what
+    its tasks need of their worker.
+    """
+    return base_of(plain_branch(stored))
+
+
+def plain_branch(stored: str) -> str:
+    """Return the name of a stored branch of a queue as its own namespace knows it."""
     return stored.rpartition(_QUEUE_MARK)[2]
 
 

@@ -34,6 +34,7 @@ from mainspring.domain.task import (
     Submission,
     Task,
 )
+from mainspring.ports.branches import BranchState, Unplaceable
 from mainspring.ports.schedules import ScheduleStore
 
 
@@ -216,21 +217,6 @@ class Backlog(msgspec.Struct, frozen=True):
     oldest_seconds: float
 
 
-class BranchState(msgspec.Struct, frozen=True, kw_only=True):
-    """The tasks of a queue that need the same labels of their worker."""
-
-    labels: tuple[str, ...]
-    ready: int
-    scheduled: int
-    running: int
-    oldest_ready_seconds: float | None
-    workers: int
-    """Live workers that offer all of the labels and serve the queue."""
-
-    unplaceable: int
-    """Due tasks that none of those has a handler for, up to `HEAD_TASKS` of each priority."""
-
-
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """A queue as people see it. Counts stop at `COUNT_MAX` so that they stay cheap."""
 
@@ -242,23 +228,6 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     oldest_ready_seconds: float | None
     branches: tuple[BranchState, ...] = ()
     """What of it needs labels; it is among the counts above."""
-
-
-class Unplaceable(msgspec.Struct, frozen=True, kw_only=True):
-    """Due tasks of a queue that no live worker can take: none has all the labels they need and a
-    handler for them.
-    """
-
-    queue: str
-    labels: tuple[str, ...]
-    count: int
-    """Up to `HEAD_TASKS` of each priority."""
-
-    oldest_seconds: float
-
-
-HEAD_TASKS: Final = 1000
-"""The oldest due tasks of a priority that are looked at for what nobody can take."""
 
 
 COUNT_MAX: Final = 100_000

@@ -5,6 +5,7 @@ from uuid import UUID
 
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables
+from mainspring.domain.placement import base_of
 from mainspring.domain.status import Transition
 from mainspring.ports.store import DeadLetterFilter, Hint
 
@@ -48,7 +49,7 @@ class MemoryDeadLetters:
             for row in sorted(self._tables.dead.values(), key=lambda row: row.id.int)
             if (wanted is None or row.id in wanted)
             and (which.task_type is None or row.task_type == which.task_type)
-            and (which.queues is None or row.queue in which.queues)
+            and (which.queues is None or base_of(row.queue) in which.queues)
             and (which.after is None or row.id > which.after)
         )
         return list(islice(rows, limit))

@@ -6,12 +6,18 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
+import msgspec
+
+from mainspring.adapters.memory.placement import Branches
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables
+from mainspring.core.branches import StoredQueue, queue_states
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.placement import NO_WORKER, base_of, can_take, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.domain.values import shown
+from mainspring.ports.branches import Unplaceable
 from mainspring.ports.store import COUNT_MAX, Backlog, Page, Place, QueueState, TaskFilter
 
 
@@ -24,7 +30,7 @@ class MemoryReads:
     async def get(self, task_id: UUID) -> Task | None:
         """Return a task wherever it is."""
         row = self._tables.find(task_id)
-        return None if row is None else row.task(self._tables.now())
+        return None if row is None else self._task(row, self._tables.now())
 
     async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:
         """Return a page of tasks, newest first by id."""
@@ -35,7 +41,7 @@ class MemoryReads:
                 continue
             if len(found) == limit:
                 return Page(found, str(found[-1].task_id))
-            found.append(row.task(now))
+            found.append(self._task(row, now))
         return Page(found)
 
     async def statuses(self, ids: Sequence[UUID]) -> dict[UUID, TaskStatus]:
@@ -46,7 +52,12 @@ class MemoryReads:
     async def queues(self) -> list[QueueState]:
         """Return every queue with its counts."""
         now = self._tables.now()
-        return [self._queue_state(queue, now) for queue in sorted(self._tables.queues)]
+        stored = [self._stored_queue(queue, now) for queue in self._tables.queues]
+        return queue_states(stored, Branches(self._tables).unplaceable(now))
+
+    async def unplaceable(self) -> list[Unplaceable]:
+        """Return which due tasks no live worker can take for the labels that they need."""
+        return Branches(self._tables).unplaceable(self._tables.now())
 
     async def unserved(self, waited_seconds: float) -> tuple[str, ...]:
         """Return the types of old ready tasks that no registered worker has a handler for."""
@@ -64,7 +75,7 @@ class MemoryReads:
         rows = (self._tables.find(task_id) for task_id in ids)
         return {
             row.id: Place(
-                row.queue,
+                base_of(row.queue),
                 row.status,
                 row.worker_id,
                 row.fencing_token,
@@ -77,7 +88,7 @@ class MemoryReads:
 
     async def queue_names(self) -> list[str]:
         """Return the names of all queues."""
-        return sorted(self._tables.queues)
+        return sorted({base_of(queue) for queue in self._tables.queues})
 
     async def backlogs(self, bound: int) -> list[Backlog]:
         """Return what is due, by queue and priority."""
@@ -85,7 +96,7 @@ class MemoryReads:
         due: dict[tuple[str, int], list[datetime]] = {}
         for row in self._tables.live.values():
             if row.is_ready(now):
-                due.setdefault((row.queue, row.priority), []).append(row.scheduled_at)
+                due.setdefault((base_of(row.queue), row.priority), []).append(row.scheduled_at)
         return [
             Backlog(queue, priority, min(len(times), bound), (now - min(times)).total_seconds())
             for (queue, priority), times in sorted(due.items())
@@ -99,17 +110,28 @@ class MemoryReads:
             if row is not None:
                 yield row
 
-    def _queue_state(self, queue: str, now: datetime) -> QueueState:
+    def _task(self, row: Row, now: datetime) -> Task:
+        task = row.task(now)
+        if task.labels and task.ready and not Branches(self._tables).is_placeable(row, now):
+            return msgspec.structs.replace(task, placement=NO_WORKER)
+        return task
+
+    def _stored_queue(self, queue: str, now: datetime) -> StoredQueue:
         rows = [row for row in self._tables.live.values() if row.queue == queue]
         ready = [row.scheduled_at for row in rows if row.is_ready(now)]
         running = sum(row.status is TaskStatus.RUNNING for row in rows)
-        return QueueState(
-            queue=queue,
+        return StoredQueue(
+            base=base_of(queue),
+            labels=labels_of(queue),
             paused=self._tables.queues[queue],
             ready=min(len(ready), COUNT_MAX),
             scheduled=min(len(rows) - len(ready) - running, COUNT_MAX),
             running=min(running, COUNT_MAX),
             oldest_ready_seconds=(now - min(ready)).total_seconds() if ready else None,
+            workers=sum(
+                can_take(worker.labels, worker.queues, queue)
+                for worker in Branches(self._tables).live_workers(now)
+            ),
         )
 
 
@@ -118,7 +140,7 @@ def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
         (which.status is None or row.status is which.status)
         and (which.ready is None or row.is_ready(now) is which.ready)
         and (which.task_type is None or row.task_type == which.task_type)
-        and (which.stored_queues is None or row.queue in which.stored_queues)
+        and (which.stored_queues is None or base_of(row.queue) in which.stored_queues)
         and (which.schedule is None or (row.tick and row.tick.schedule) == which.schedule)
         and (which.since is None or row.created_at >= which.since)
         and (which.until is None or row.created_at < which.until)

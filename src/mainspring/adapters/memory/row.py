@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.domain.placement import base_of, labels_of
 from mainspring.domain.priority import Level, level_of
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import WAITING, TaskStatus, Transition, apply
@@ -105,7 +106,7 @@ class Row:
             fencing_token=self.fencing_token,
             task_type=self.task_type,
             payload=self.payload,
-            queue=self.queue,
+            queue=base_of(self.queue),
             priority=self.priority,
             lane=lane,
             scheduled_at=self.scheduled_at,
@@ -130,7 +131,8 @@ class Row:
             task_id=self.id,
             task_type=self.task_type,
             payload=msgspec.Raw(self.payload),
-            queue=self.queue,
+            queue=base_of(self.queue),
+            labels=labels_of(self.queue),
             priority=self.priority,
             level=level_of(self.priority),
             status=self.status,

@@ -1,14 +1,17 @@
 """Writes to live tasks."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from mainspring.adapters.memory.placement import Branches
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables, UsedKey
 from mainspring.adapters.memory.waiting import Wanted
-from mainspring.domain.priority import LANES, STEPS, Level
+from mainspring.domain.placement import labels_of
+from mainspring.domain.priority import LANES, STEPS, Level, rank
 from mainspring.domain.status import WAITING, TaskStatus, Transition
 from mainspring.domain.task import (
     Cancelled,
@@ -17,6 +20,7 @@ from mainspring.domain.task import (
     Failed,
     Failure,
     FailureKind,
+    Lease,
     LeaseRef,
     NewTask,
     Released,
@@ -41,6 +45,7 @@ class MemoryTasks:
 
     async def submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
         """Store tasks and answer for each in order."""
+        Branches(self._tables).check(task.queue for task in tasks)
         now = self._tables.now()
         answers = [self._submit(task, now) for task in tasks]
         await self._tables.hooks.reach(HookPoint.SUBMIT_AFTER_COMMIT)
@@ -50,26 +55,52 @@ class MemoryTasks:
         """Lease due tasks by turn and rank."""
         tables = self._tables
         now = tables.now()
+        queues = {
+            queue
+            for queue, paused in tables.queues.items()
+            if not paused
+            and not labels_of(queue)
+            and (request.queues is None or queue in request.queues)
+        }
+        shares: dict[str, int] = {}
+        waits: list[float] = []
+        if request.labels:
+            whole, shares, wait = Branches(tables).claimable(request, now)
+            queues.update(whole)
+            waits += [] if wait is None else [wait]
         wanted = Wanted(
-            queues={
-                queue
-                for queue, paused in tables.queues.items()
-                if not paused and (request.queues is None or queue in request.queues)
-            },
+            queues=queues,
             task_types=frozenset(request.task_types),
             lanes=LANES if request.lanes is None else request.lanes,
             limit=request.limit,
         )
+        leases = self._take(wanted, request, request.served)
+        for branch, share in shares.items():
+            room = min(share, request.limit - len(leases))
+            served = Counter(request.served) + Counter(lease.lane for lease in leases)
+            part = wanted._replace(queues={branch}, limit=room)
+            leases += self._take(part, request, served)
+        if shares:
+            leases.sort(key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))
+        next_due = tables.waiting.next_due(wanted, now)
+        if next_due is not None:
+            waits.append((next_due - now).total_seconds())
+        await tables.hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
+        is_short = len(leases) < request.limit
+        return Claim(leases, min(waits, default=None) if is_short else None)
+
+    def _take(
+        self, wanted: Wanted, request: ClaimRequest, served: Mapping[Level, int]
+    ) -> list[Lease]:
+        """Lease the first of what is due by turn."""
+        tables = self._tables
+        now = tables.now()
         due = tables.waiting.due(wanted, now)
         leases = []
-        for lane, row in _by_turn(due, request.served)[: request.limit]:
+        for lane, row in _by_turn(due, served)[: wanted.limit]:
             tables.lease(row, request.worker_id, request.lease_seconds)
             leases.append(row.lease(lane, now))
-        next_due = None
-        if len(leases) < request.limit:
-            next_due = tables.waiting.next_due(wanted, now)
-        await tables.hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
-        return Claim(leases, None if next_due is None else (next_due - now).total_seconds())
+        return leases
 
     async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
         """Extend the leases that are still held."""
@@ -248,7 +279,7 @@ def new_row(task: NewTask, now: datetime) -> Row:
     )
 
 
-def _by_turn(due: dict[Level, list[Row]], served: dict[Level, int]) -> list[tuple[Level, Row]]:
+def _by_turn(due: dict[Level, list[Row]], served: Mapping[Level, int]) -> list[tuple[Level, Row]]:
     """Weave the lanes: the k-th task of a lane has the turn `(served + k) * STEPS[lane]`."""
     turns = [
         ((served.get(lane, 0) + k) * STEPS[lane], LANES.index(lane), k, lane, row)

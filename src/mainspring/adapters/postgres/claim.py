@@ -1,17 +1,27 @@
 """Claiming due tasks."""
 
 import asyncio
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from msgspec.structs import replace
+
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES
-from mainspring.adapters.postgres.rows import lease_of
+from mainspring.adapters.postgres.rows import lease_of, load_of
 from mainspring.domain.errors import MainspringError
+from mainspring.domain.placement import (
+    PATIENCE_SECONDS,
+    SILENT_SECONDS,
+    Young,
+    dealt,
+    labels_of,
+)
 from mainspring.domain.priority import (
     HIGHEST,
     LANES,
@@ -21,12 +31,21 @@ from mainspring.domain.priority import (
     Level,
     lane_entries,
     lane_of,
+    rank,
 )
 from mainspring.domain.task import Lease
 from mainspring.ports.hooks import HookPoint
 from mainspring.ports.store import Claim, ClaimRequest
 
 _CLAIM: Final = QUERIES["claim"]
+_BRANCHES: Final = QUERIES["branches_due"]
+_LOADS: Final = QUERIES["worker_loads"]
+_YOUNG: Final = 1000
+"""Most young tasks of a branch that are counted: beyond that everybody has more than enough."""
+
+_SHARES: Final = 8
+"""Most branches that a worker takes its share of in one call; the others can wait a moment."""
+
 _ROUNDS: Final = 6
 _MARGIN: Final = timedelta(milliseconds=200)
 """How much later than its own time a task may become visible without waiting for a re-read."""
@@ -60,6 +79,17 @@ class Place(NamedTuple):
 
     time: datetime
     id: UUID
+
+
+class Claimable(NamedTuple):
+    """What of the branches a worker may claim."""
+
+    whole: list[str]
+    shares: dict[str, int]
+    """Of these only so many tasks."""
+
+    wait: float | None
+    """Seconds until somebody has been waited for long enough."""
 
 
 class Starts:
@@ -119,12 +149,19 @@ class Claiming(StorePart):
 
     async def claim(self, request: ClaimRequest) -> Claim:
         """Lease due tasks, the lanes in proportion to their weights."""
+        if request.labels:
+            return await self._claim_placed(request)
+        return await self._claim_from(request, ())
+
+    async def _claim_from(self, request: ClaimRequest, branches: Sequence[str]) -> Claim:
+        """Claim from the queues of a request and from some of their branches."""
         served = [request.served.get(lane, 0) for lane in LANES]
         leases: list[Lease] = []
         next_due = None
         for _ in range(_ROUNDS):
             try:
-                rows, tail = await self._round(request, request.limit - len(leases), served)
+                limit = request.limit - len(leases)
+                rows, tail = await self._round(request, branches, limit, served)
             except MainspringError:
                 if not leases:
                     raise
@@ -143,7 +180,7 @@ class Claiming(StorePart):
         return Claim(leases, None if next_due is None else max(0.0, next_due))
 
     async def _round(
-        self, request: ClaimRequest, limit: int, served: list[int]
+        self, request: ClaimRequest, branches: Sequence[str], limit: int, served: list[int]
     ) -> tuple[list[Lease], Record]:
         ages = ages_of(request.lanes, self._limit_seconds)
         starts = self._starts_of(request.task_types)
@@ -161,15 +198,67 @@ class Claiming(StorePart):
             _WEIGHTS,
             _STEPS,
             served,
-            [queue for queue, _ in places],
-            [priority for _, priority in places],
-            [place.time for place in places.values()],
-            [place.id for place in places.values()],
+            *columns_of(places),
             *ages[4:],
+            branches,
         )
         tail = rows.pop()
         starts.learn(tail, loop.time())
         return [lease_of(row) for row in rows], tail
+
+    async def _claim_placed(self, request: ClaimRequest) -> Claim:
+        """Claim for a worker that offers labels: from its queues and from the branches that are
+        its own to take, then its share of what less loaded workers are waited for.
+        """
+        claimable = await self._placement(request)
+        claim = await self._claim_from(request, claimable.whole)
+        leases = claim.leases
+        for branch, share in list(claimable.shares.items())[:_SHARES]:
+            room = min(share, request.limit - len(leases))
+            if room <= 0:
+                continue
+            served = Counter(request.served) + Counter(lease.lane for lease in leases)
+            part = replace(request, limit=room, queues=(), served=dict(served))
+            try:
+                leases += (await self._claim_from(part, [branch])).leases
+            except MainspringError:
+                # What was claimed before is committed, and its holder has to hear of it.
+                if not leases:
+                    raise
+                break
+        leases.sort(key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))
+        waits = [wait for wait in (claim.next_due_seconds, claimable.wait) if wait is not None]
+        is_short = len(leases) < request.limit
+        return Claim(leases, min(waits, default=None) if is_short else None)
+
+    async def _placement(self, request: ClaimRequest) -> Claimable:
+        """Look which branches have something for a worker."""
+        starts = self._starts_of(request.task_types)
+        places = starts.known(asyncio.get_running_loop().time())
+        rows = await self._main.fetch(
+            _BRANCHES,
+            self._now(),
+            request.labels,
+            request.queues,
+            request.task_types,
+            PATIENCE_SECONDS,
+            _YOUNG,
+            *columns_of({key: at for key, at in places.items() if labels_of(key[0])}),
+        )
+        whole = [row["name"] for row in rows if row["is_open"] or not row["count"]]
+        found = [
+            Young(row["name"], row["count"], tuple(row["task_types"]))
+            for row in rows
+            if not row["is_open"] and row["count"]
+        ]
+        if not found:
+            return Claimable(whole, {}, None)
+        loads = await self._main.fetch(_LOADS, self._now(), SILENT_SECONDS)
+        mine, shares = dealt(
+            found, request.worker_id, request.limit, [load_of(one) for one in loads]
+        )
+        waits = [row["wait"] for row in rows if row["name"] in shares]
+        return Claimable(whole + mine, shares, max(0.0, min(waits)) if waits else None)
 
     def read_from_the_beginning(self) -> None:
         """Let the next claim look at everything: tasks were put back among older ones."""
@@ -183,6 +272,16 @@ class Claiming(StorePart):
                 self._starts.clear()
             starts = self._starts[task_types] = Starts()
         return starts
+
+
+def columns_of(places: Mapping[tuple[str, int], Place]) -> tuple[list[Any], ...]:
+    """Return from where ranges are read as arguments: queue, priority, time and id."""
+    return (
+        [queue for queue, _ in places],
+        [priority for _, priority in places],
+        [place.time for place in places.values()],
+        [place.id for place in places.values()],
+    )
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ from uuid import UUID
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_of
+from mainspring.domain.placement import base_of
 from mainspring.domain.status import TaskStatus
 from mainspring.ports.figures import Ended
 from mainspring.ports.store import Backlog, Place
@@ -29,7 +30,7 @@ class Figuring(StorePart):
             return {}
         return {
             row["id"]: Place(
-                row["queue"],
+                base_of(row["queue"]),
                 TaskStatus(row["status"]),
                 row["worker_id"],
                 row["fencing_token"],

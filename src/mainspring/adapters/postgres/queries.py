@@ -1,9 +1,9 @@
 """The SQL of this adapter, read once from its files: named, explained, with its transitions.
 
 A file holds blocks. ``-- name: x`` begins a statement, ``-- fragment: x`` a piece that statements
-include as ``{{x}}``. The comments at the head of a statement say why it is as it is; a line
-``-- transition: claim`` names a change of status that it makes, which a test holds against
-`domain.status`.
+and other pieces include as ``{{x}}``. The comments at the head of a statement say why it is as it
+is; a line ``-- transition: claim`` names a change of status that it makes, which a test holds
+against `domain.status`.
 """
 
 import re
@@ -57,7 +57,9 @@ def _blocks(package: str) -> Iterator[tuple[str, str, str]]:
 
 def _query(name: str, text: str, fragments: dict[str, str]) -> Query:
     why = "\n".join(line[3:] for line in text.splitlines() if line.startswith("-- "))
-    sql = _INCLUDE.sub(lambda match: fragments[match[1]], _bare(text))
+    sql = _bare(text)
+    while _INCLUDE.search(sql):
+        sql = _INCLUDE.sub(lambda match: fragments[match[1]], sql)
     transitions = frozenset(Transition(word) for word in _TRANSITION.findall(text))
     return Query(name, sql, why, transitions, writes=bool(_WRITES.search(sql)))
 

@@ -12,11 +12,13 @@ from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.adapters.postgres.rows import task_of
+from mainspring.core.branches import StoredQueue, queue_states
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.ids import floor_id
 from mainspring.domain.status import TERMINAL, TaskStatus
 from mainspring.domain.task import Task
 from mainspring.domain.values import shown
+from mainspring.ports.branches import HEAD_TASKS, Unplaceable
 from mainspring.ports.store import COUNT_MAX, Page, QueueState, TaskFilter
 
 _GET: Final = QUERIES["get"]
@@ -28,6 +30,7 @@ _RUNNING: Final = QUERIES["page_running"]
 _COUNT: Final = QUERIES["dead_letter_count"]
 _QUEUES: Final = QUERIES["queues"]
 _UNSERVED: Final = QUERIES["unserved"]
+_UNPLACEABLE: Final = QUERIES["unplaceable"]
 
 _LOWEST: Final = UUID(int=0)
 _HIGHEST: Final = UUID(int=(1 << 128) - 1)
@@ -92,7 +95,20 @@ class Reading(StorePart):
     async def queues(self) -> list[QueueState]:
         """Return every queue with its counts."""
         rows = await self._main.fetch(_QUEUES, self._now(), COUNT_MAX)
-        return [QueueState(**dict(row)) for row in rows]
+        return queue_states([_stored_queue(row) for row in rows], await self.unplaceable())
+
+    async def unplaceable(self) -> list[Unplaceable]:
+        """Return which due tasks no live worker can take for the labels that they need."""
+        rows = await self._main.fetch(_UNPLACEABLE, self._now(), HEAD_TASKS)
+        return [
+            Unplaceable(
+                queue=row["queue"],
+                labels=tuple(row["labels"]),
+                count=row["count"],
+                oldest_seconds=row["oldest_seconds"],
+            )
+            for row in rows
+        ]
 
     async def unserved(self, waited_seconds: float) -> tuple[str, ...]:
         """Return the types of old ready tasks that no registered worker has a handler for."""
@@ -120,6 +136,11 @@ class Reading(StorePart):
         elif query is _FINISHED:
             filters = (*filters, which.status)
         return await self._main.fetch(query, self._now(), high, low, limit, *filters)
+
+
+def _stored_queue(row: Record) -> StoredQueue:
+    base, labels, *counts = row
+    return StoredQueue(base, tuple(labels or ()), *counts)
 
 
 def _query_for(which: TaskFilter) -> Query:

@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 
 from mainspring.adapters.postgres.pool import Record
+from mainspring.domain.placement import Load, base_of, labels_of
 from mainspring.domain.priority import LANES, level_of
 from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.status import TaskStatus
@@ -26,7 +27,7 @@ def lease_of(row: Record) -> Lease:
         fencing_token=token,
         task_type=task_type,
         payload=payload,
-        queue=queue,
+        queue=base_of(queue),
         priority=priority,
         lane=LANES[lane - 1],
         scheduled_at=scheduled_at,
@@ -41,6 +42,13 @@ def lease_of(row: Record) -> Lease:
     )
 
 
+def load_of(row: Record) -> Load:
+    """Read how much of a worker is in use."""
+    worker_id, labels, queues, task_types, slots, running = row
+    served = None if queues is None else tuple(queues)
+    return Load(worker_id, tuple(labels), served, tuple(task_types), slots, running)
+
+
 def task_of(row: Record) -> Task:
     """Read a task as people see it, from any of the three tables."""
     attempts = () if row["attempts"] is None else _ATTEMPTS.decode(row["attempts"])
@@ -48,7 +56,9 @@ def task_of(row: Record) -> Task:
         task_id=row["id"],
         task_type=row["task_type"],
         payload=msgspec.Raw(row["payload"]),
-        queue=row["queue"],
+        queue=base_of(row["queue"]),
+        labels=labels_of(row["queue"]),
+        placement=row["placement"],
         priority=row["priority"],
         level=level_of(row["priority"]),
         status=TaskStatus(row["status"]),

@@ -30,6 +30,7 @@ class Registering(StorePart):
             worker.slots,
             worker.busy,
             worker.draining,
+            worker.labels,
         )
 
     async def leave(self, worker_id: str) -> None:
@@ -50,6 +51,7 @@ class Registering(StorePart):
                 slots=row["slots"],
                 busy=row["busy"],
                 draining=row["draining"],
+                labels=tuple(row["labels"]),
                 started_at=row["started_at"],
                 seen_at=row["seen_at"],
             )

@@ -10,7 +10,8 @@
 -- $1 now or NULL, $2 worker, $3 limit, $4 lease seconds, $5 task types, $6 queues or NULL,
 -- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
 -- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be
--- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable.
+-- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable, $20
+-- branches of queues, chosen before by what the worker offers.
 -- The rows are joined by `= ANY (ARRAY[...])`, which can only be looked up in the key. For a plain
 -- `=` the server may also read the whole key, and does, when it planned while a vacuum had left the
 -- table empty: then a claim from a backlog takes seconds.
@@ -25,7 +26,11 @@ WITH clock AS MATERIALIZED (
     CROSS JOIN generate_series(0, 10) AS p (priority)
     LEFT JOIN unnest($14::text[], $15::smallint[], $16::timestamptz[], $17::uuid[])
         AS c (queue, priority, start_at, start_id) ON c.queue = q.name AND c.priority = p.priority
-    WHERE NOT q.paused AND ($6::text[] IS NULL OR q.name = ANY ($6::text[]))
+    WHERE NOT q.paused AND CASE
+        WHEN q.labels IS NULL THEN $6::text[] IS NULL OR q.name = ANY ($6::text[])
+        ELSE q.name = ANY ($20::text[]) AND (
+            SELECT b.paused FROM mainspring.queues b WHERE b.name = q.base) IS NOT TRUE
+    END
 ), heads AS MATERIALIZED (
     SELECT s.queue, s.priority, head.scheduled_at, head.id, head.known
     FROM clock

@@ -1,6 +1,6 @@
 -- name: queue_names
 -- Of the queues that anything was ever submitted to.
-SELECT q.name FROM mainspring.queues q ORDER BY q.name;
+SELECT DISTINCT q.base AS name FROM mainspring.queues q ORDER BY q.base;
 
 -- name: places
 -- Where tasks are and who has them: one probe of each index for each id.
@@ -29,8 +29,8 @@ CROSS JOIN LATERAL (
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
-SELECT q.name AS queue, p.priority, ready.count AS ready,
-    extract(epoch FROM clock.now - ready.oldest)::float8 AS oldest_seconds
+SELECT q.base AS queue, p.priority, least($2, sum(ready.count))::integer AS ready,
+    extract(epoch FROM clock.now - min(ready.oldest))::float8 AS oldest_seconds
 FROM clock
 CROSS JOIN mainspring.queues q
 CROSS JOIN generate_series(0, 10) AS p (priority)
@@ -44,7 +44,8 @@ CROSS JOIN LATERAL (
     ) one
 ) ready
 WHERE ready.count > 0
-ORDER BY q.name, p.priority;
+GROUP BY q.base, p.priority, clock.now
+ORDER BY q.base, p.priority;
 
 -- name: finished_since
 -- What ended in a span of time. Spans follow each other and end a little in the past, so that each

@@ -6,7 +6,7 @@ t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_coun
 t.started_at, NULL::timestamptz AS completed_at, t.worker_id, t.lease_expires_at, t.fencing_token,
 t.cancel_requested_at IS NOT NULL AS cancel_requested, t.cancel_reason AS reason,
 NULL::json AS result, t.progress, t.key, t.attempts, t.schedule, t.nominal_at,
-t.previous_nominal_at
+t.previous_nominal_at, {{placement}} AS placement
 
 -- fragment: dead_columns
 -- A dead letter in the same columns.
@@ -14,7 +14,7 @@ t.id, t.task_type, t.payload, t.queue, t.priority, 'failed' AS status, false AS 
 t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
 t.started_at, t.completed_at, t.worker_id, NULL::timestamptz AS lease_expires_at, t.fencing_token,
 false AS cancel_requested, NULL::text AS reason, NULL::json AS result, t.progress, t.key,
-t.attempts, t.schedule, t.nominal_at, t.previous_nominal_at
+t.attempts, t.schedule, t.nominal_at, t.previous_nominal_at, NULL::text AS placement
 
 -- fragment: history_columns
 -- A finished task in the same columns.
@@ -22,7 +22,7 @@ t.id, t.task_type, t.payload, t.queue, t.priority, t.status, false AS ready,
 t.scheduled_at, t.timeout_seconds, t.max_retries, t.backoff_kind, t.attempt_count, t.created_at,
 t.started_at, t.completed_at, t.worker_id, NULL::timestamptz AS lease_expires_at, t.fencing_token,
 false AS cancel_requested, t.reason, t.result, t.progress, t.key, t.attempts, t.schedule,
-t.nominal_at, t.previous_nominal_at
+t.nominal_at, t.previous_nominal_at, NULL::text AS placement
 
 -- name: get
 -- One statement sees one moment, in which a task is in exactly one of the tables.
@@ -52,7 +52,7 @@ CROSS JOIN LATERAL (
 -- fragment: wanted
 -- The filters that hold for every table.
 t.id < $2 AND t.id >= $3
-AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text[] IS NULL OR t.queue = ANY ($6::text[]))
+AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text[] IS NULL OR split_part(t.queue, '@', 1) = ANY ($6::text[]))
 AND ($7::timestamptz IS NULL OR t.created_at >= $7)
 AND ($8::timestamptz IS NULL OR t.created_at < $8)
 AND ($9::text IS NULL OR t.schedule = $9)
@@ -107,7 +107,7 @@ LIMIT $4;
 -- NULL, $7 since, $8 until, $9 schedule, $10 status.
 SELECT {{history_columns}} FROM mainspring.task_history t
 WHERE t.task_type = $5 AND t.status = $10 AND t.id < $2 AND t.id >= $3
-    AND ($6::text[] IS NULL OR t.queue = ANY ($6::text[]))
+    AND ($6::text[] IS NULL OR split_part(t.queue, '@', 1) = ANY ($6::text[]))
     AND ($7::timestamptz IS NULL OR t.created_at >= $7)
     AND ($8::timestamptz IS NULL OR t.created_at < $8)
     AND ($9::text IS NULL OR t.schedule = $9)
@@ -157,7 +157,7 @@ WHERE NOT EXISTS (SELECT FROM mainspring.workers w WHERE head.task_type = ANY (w
 ORDER BY head.task_type;
 
 -- name: queues
--- Each count stops at its bound, and reads the index alone.
+-- Each count stops at its bound, and reads the index alone. Branches have rows of their own.
 -- $1 now or NULL, $2 bound.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
@@ -166,18 +166,19 @@ WITH clock AS MATERIALIZED (
     WHERE t.status = 'running' AND t.lease_expires_at > '-infinity'
     GROUP BY t.queue
 )
-SELECT q.name AS queue, q.paused, ready.count AS ready, scheduled.count AS scheduled,
+SELECT b.base, b.labels, b.paused, ready.count AS ready, scheduled.count AS scheduled,
     coalesce(r.count, 0) AS running,
-    extract(epoch FROM clock.now - oldest.scheduled_at)::float8 AS oldest_ready_seconds
+    extract(epoch FROM clock.now - oldest.scheduled_at)::float8 AS oldest_ready_seconds,
+    (SELECT count(*)::integer FROM mainspring.workers w WHERE {{able}}) AS workers
 FROM clock
-CROSS JOIN mainspring.queues q
-LEFT JOIN running r ON r.queue = q.name
+CROSS JOIN mainspring.queues b
+LEFT JOIN running r ON r.queue = b.name
 CROSS JOIN LATERAL (
     SELECT count(*)::integer AS count FROM (
         SELECT FROM generate_series(0, 10) AS p (priority)
         CROSS JOIN LATERAL (
             SELECT FROM mainspring.tasks t
-            WHERE t.queue = q.name AND t.priority = p.priority
+            WHERE t.queue = b.name AND t.priority = p.priority
                 AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now
             LIMIT $2
         ) one
@@ -189,7 +190,7 @@ CROSS JOIN LATERAL (
         SELECT FROM generate_series(0, 10) AS p (priority)
         CROSS JOIN LATERAL (
             SELECT FROM mainspring.tasks t
-            WHERE t.queue = q.name AND t.priority = p.priority
+            WHERE t.queue = b.name AND t.priority = p.priority
                 AND t.status IN ('pending', 'retrying') AND t.scheduled_at > clock.now
             LIMIT $2
         ) one
@@ -201,9 +202,9 @@ LEFT JOIN LATERAL (
     FROM generate_series(0, 10) AS p (priority)
     CROSS JOIN LATERAL (
         SELECT t.scheduled_at FROM mainspring.tasks t
-        WHERE t.queue = q.name AND t.priority = p.priority
+        WHERE t.queue = b.name AND t.priority = p.priority
             AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now
         ORDER BY t.scheduled_at, t.id LIMIT 1
     ) head
 ) oldest ON true
-ORDER BY q.name;
+ORDER BY b.name;
