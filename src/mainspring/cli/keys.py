@@ -1,8 +1,10 @@
 """`mainspring keys` and `mainspring namespaces`: who may use the API, and how much of it."""
 
+import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Final
 
 import click
 
@@ -17,6 +19,7 @@ from mainspring.domain.values import check_name, check_whole, shown
 from mainspring.ports.access import KeyRecord, Namespace, Scope
 
 _QUOTA_MAX = 10**12
+_CERTIFICATE: Final = re.compile(r"[!-~]{1,255}", re.ASCII)
 
 
 @click.group()
@@ -34,6 +37,11 @@ def keys() -> None:
 )
 @click.option("--namespace", default=DEFAULT_NAMESPACE, help="Tenant it belongs to.")
 @click.option("--queues", help="Only for these queues: a,b.")
+@click.option(
+    "--certificate",
+    metavar="NAME",
+    help="Proved by a client certificate of this name (DNS or URI) instead of a secret.",
+)
 @click.option("--days", type=float, help="Expires after so many days (default: never).")
 @json_option
 @store_options
@@ -43,12 +51,16 @@ def create(
     scopes: str,
     namespace: str,
     queues: str | None,
+    certificate: str | None,
     days: float | None,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
 ) -> None:
-    """Make a key and print it. It is shown this once; only its digest is kept."""
+    """Make a key and print it. It is shown this once; only its digest is kept.
+
+    With --certificate there is no secret, and the id of the key is printed.
+    """
     record_queues = None if queues is None else tuple(_names(queues, "queues"))
     key, record = new_key(
         check_name(name, "name"),
@@ -57,13 +69,15 @@ def create(
         scopes=_scopes(scopes),
         queues=record_queues,
         expires_at=_expiry(days),
+        certificate=None if certificate is None else _certificate(certificate),
     )
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     with_store(settings, lambda store: store.add_key(record))
     if as_json:
-        print_json({**_shown(record), "key": key})
+        print_json(_shown(record) | ({} if certificate else {"key": key}))
         return
-    note("this key is shown once; keep it safe")
+    if certificate is None:
+        note("this key is shown once; keep it safe")
     click.echo(key)
 
 
@@ -174,6 +188,16 @@ def _scopes(text: str) -> tuple[Scope, ...]:
     return tuple(scope for scope in Scope if scope in wanted)
 
 
+def _certificate(name: str) -> str:
+    if _CERTIFICATE.fullmatch(name):
+        return name
+    raise InvalidValue(
+        f"certificate is {shown(name)}; give a name as it stands in the certificate, such as "
+        "worker-1.example.com or spiffe://example.com/worker",
+        field="certificate",
+    )
+
+
 def _expiry(days: float | None) -> datetime | None:
     if days is None:
         return None
@@ -199,6 +223,7 @@ def _shown(key: KeyRecord) -> dict[str, object]:
         "namespace": key.namespace,
         "scopes": key.scopes,
         "queues": key.queues,
+        "certificate": key.certificate,
         "state": _state(key),
         "created_at": key.created_at,
         "expires_at": key.expires_at,

@@ -8,19 +8,26 @@ import click
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import note, print_json
+from mainspring.wiring.store import grant_services, migration_plan
 from mainspring.wiring.store import migrate as apply_migrations
-from mainspring.wiring.store import migration_plan
 
 
 @click.command()
 @click.option("--check", is_flag=True, help="Change nothing; exit status 1 if there is work.")
 @click.option("--dry-run", is_flag=True, help="Print the SQL and change nothing.")
+@click.option(
+    "--grant-to",
+    "role",
+    metavar="ROLE",
+    help="Afterwards give this database role what the services need, and nothing more.",
+)
 @json_option
 @store_options
 def migrate(
     *,
     check: bool,
     dry_run: bool,
+    role: str | None,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
@@ -39,6 +46,9 @@ def migrate(
             click.echo(f"{name} applied")
     if not done:
         note("the database is up to date")
+    if role is not None:
+        asyncio.run(grant_services(settings, role))
+        note(f"{role} may run the services")
     return EXIT_DONE
 
 

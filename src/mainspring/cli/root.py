@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "workers": Entry("workers", "workers", "Workers that are alive."),
     "keys": Entry("keys", "keys", "Keys of the API."),
     "namespaces": Entry("keys", "namespaces", "Tenants and their quotas."),
+    "audit": Entry("audit", "audit", "What was done through the API, by whom."),
     "bench": Entry("bench", "bench", "Measure this installation."),
 }
 

@@ -11,6 +11,7 @@ import msgspec
 from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.api.application import Application
+from mainspring.api.audit import AuditRoutes
 from mainspring.api.doorkeeper import LOOPBACK_NAMES, Doorkeeper
 from mainspring.api.health import HealthRoutes
 from mainspring.api.leases import LeaseRoutes
@@ -34,6 +35,7 @@ from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
 from mainspring.ports.access import Tokens
 from mainspring.wiring.entrance import check_exposure, exposures, tls_of, tokens_of
+from mainspring.wiring.graphql import graphql_routes
 
 Tell = Callable[[str], None]
 
@@ -57,6 +59,9 @@ class ApiServices:
         self.tokens = tokens_of(settings, clock)
         self.authenticator = Authenticator(store, clock, self.tokens) if settings.auth else None
         self.doorkeeper = Doorkeeper(self.authenticator, clock, hosts=LOOPBACK_NAMES)
+        self.graphql = graphql_routes(
+            self.gateway, self.schedules, self.doorkeeper, is_on=settings.graphql
+        )
 
     def duties(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs in the background."""
@@ -81,6 +86,8 @@ def rest_application(services: ApiServices, store: PostgresStore) -> Application
         *OperationRoutes(services.gateway).routes(),
         *ScheduleRoutes(services.schedules).routes(),
         *LeaseRoutes(services.work).routes(),
+        *AuditRoutes(store).routes(),
+        *services.graphql.routes(),
         *health.routes(),
     ]
     described = document(routes, version("mainspring"), with_keys=services.with_keys)

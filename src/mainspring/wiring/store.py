@@ -41,6 +41,11 @@ async def migrate(settings: Settings) -> list[str]:
     return [_name(step) for step in await migrations.migrate(_direct_url(settings))]
 
 
+async def grant_services(settings: Settings, role: str) -> None:
+    """Give a database role what the services need; raises `InvalidValue` if there is none."""
+    await migrations.grant_services(_direct_url(settings), role)
+
+
 async def migration_plan(settings: Settings) -> list[tuple[str, str]]:
     """Return what `migrate` would do: the name and the SQL of each step."""
     return [(_name(step), step.sql) for step in await migrations.plan(_direct_url(settings))]

@@ -17,7 +17,13 @@ import asyncpg
 from mainspring.adapters.postgres.failures import DRIVER_ERRORS, translated
 from mainspring.adapters.postgres.pool import connect
 from mainspring.adapters.postgres.queries import QUERIES
-from mainspring.domain.errors import MigrationDrift, MigrationNeeded, UnsupportedServer
+from mainspring.domain.errors import (
+    InvalidValue,
+    MigrationDrift,
+    MigrationNeeded,
+    UnsupportedServer,
+)
+from mainspring.domain.values import shown
 
 SERVER_MIN: Final = 15
 _FILE: Final = re.compile(r"(\d{4})_(\w+)\.sql")
@@ -27,6 +33,7 @@ _CREATE_RECORDS: Final = QUERIES["create_migration_records"].sql
 _HAS_RECORDS: Final = QUERIES["has_migration_records"].sql
 _APPLIED: Final = QUERIES["applied_migrations"].sql
 _RECORD: Final = QUERIES["record_migration"].sql
+_GRANT: Final = QUERIES["grant_services"].sql
 
 
 class Migration(NamedTuple):
@@ -66,6 +73,23 @@ async def migrate(dsn: str, known: Sequence[Migration] | None = None) -> list[Mi
     connection = await _connected(dsn)
     try:
         return [migration for migration in known if await _apply(connection, migration, known)]
+    except DRIVER_ERRORS as error:
+        raise translated(error, wrote=True) from error
+    finally:
+        await connection.close()
+
+
+async def grant_services(dsn: str, role: str) -> None:
+    """Give a role what the services need: rows, and nothing that changes the schema.
+
+    Raises `InvalidValue` when there is no such role.
+    """
+    connection = await _connected(dsn)
+    try:
+        await connection.execute(_GRANT, role)
+    except asyncpg.UndefinedObjectError:
+        message = f"the database has no role {shown(role)}; make it first: CREATE ROLE ... LOGIN"
+        raise InvalidValue(message, field="grant_to") from None
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=True) from error
     finally:

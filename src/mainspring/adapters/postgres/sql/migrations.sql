@@ -20,3 +20,8 @@ SELECT number, name, digest FROM mainspring.schema_migrations ORDER BY number;
 -- In the transaction of the migration where it has one.
 -- $1 number, $2 name, $3 digest.
 INSERT INTO mainspring.schema_migrations (number, name, digest) VALUES ($1, $2, $3);
+
+-- name: grant_services
+-- After every migration: one may have added tables.
+-- $1 role.
+SELECT mainspring.grant_services_v1(quote_ident($1)::regrole);
