@@ -120,7 +120,10 @@ def main() -> None:
             key = asyncio.run(make_key(server.dsn))
             port = free_port()
             api = subprocess.Popen(
-                [sys.executable, "-m", "mainspring", "api", "--port", str(port)],
+                [
+                    *(sys.executable, "-m", "mainspring", "api"),
+                    *("--port", str(port), "--grpc-port", "-1"),
+                ],
                 env={**os.environ, "MAINSPRING_DATABASE_URL": server.dsn},
                 stderr=subprocess.PIPE,
                 text=True,

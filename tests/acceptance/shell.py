@@ -73,7 +73,8 @@ class Shell:
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory
         # Several installations run at a time, so each takes any port that is free.
-        self.environment = {**clean_environment(), "MAINSPRING_PORT": "0", **environment}
+        ports = {"MAINSPRING_PORT": "0", "MAINSPRING_GRPC_PORT": "0"}
+        self.environment = {**clean_environment(), **ports, **environment}
 
     def __call__(self, *arguments: Arguments, stdin: bytes = b"", **environment: str) -> Answer:
         result = subprocess.run(

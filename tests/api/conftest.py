@@ -70,7 +70,8 @@ Start = Callable[..., AbstractAsyncContextManager[Api]]
 @asynccontextmanager
 async def started(database_url: str, **changes: Any) -> AsyncIterator[Api]:
     settings = dataclasses.replace(
-        Settings(), **{"database_url": database_url, "port": free_port(), **changes}
+        Settings(),
+        **{"database_url": database_url, "port": free_port(), "grpc_port": -1, **changes},
     )
     store = await open_store(settings)
     said: list[str] = []

@@ -168,6 +168,7 @@ class Terminal:
             "PYTHONUNBUFFERED": "1",
             # Several pages may be run at a time; a page that needs a port names it.
             "MAINSPRING_PORT": "0",
+            "MAINSPRING_GRPC_PORT": "0",
         }
 
     def close(self) -> None:

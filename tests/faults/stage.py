@@ -138,6 +138,7 @@ class Stage:
         environment = {
             **os.environ,
             "MAINSPRING_PORT": "0",
+            "MAINSPRING_GRPC_PORT": "0",
             "PYTHONPATH": str(TESTS),
             "FAULT_LOG": str(self.log),
             "MAINSPRING_DATABASE_URL": self.database_url,

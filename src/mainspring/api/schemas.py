@@ -217,6 +217,20 @@ class FailIn(In, frozen=True):
     release: bool = False
 
 
+class ProgressIn(In, frozen=True):
+    """How far a running task is."""
+
+    task_id: UUID
+    fencing_token: Token
+    progress: Any
+
+
+class SlotsIn(In, frozen=True):
+    """How many tasks a worker runs at a time."""
+
+    slots: Annotated[int, Meta(ge=0, le=1000)]
+
+
 class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
     """A task that was stored, or (`is_new` false) the one stored before under the same key."""
 

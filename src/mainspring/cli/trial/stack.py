@@ -96,7 +96,10 @@ async def throw_away_installation(
     directory = Path(tempfile.mkdtemp(prefix="mainspring-"))
     program: Program | None = None
     try:
-        own = dataclasses.replace(settings, data_dir=directory, database_url="")
+        # Whatever else runs on this machine may have the usual ports.
+        own = dataclasses.replace(
+            settings, data_dir=directory, database_url="", port=0, grpc_port=-1
+        )
         program = await start_program(own, "up", *arguments)
         await program.ready("ready")
         running = state_file.read(directory)

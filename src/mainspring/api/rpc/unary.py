@@ -1,0 +1,87 @@
+"""Calls with one answer: a message is read as the route reads its JSON, and answered as it does."""
+
+from typing import Any
+
+from google.protobuf.message import Message
+
+from mainspring.api.converting import converted
+from mainspring.api.http import Call, Response
+from mainspring.api.limits import BODY_BYTES_MAX
+from mainspring.api.performing import Performer
+from mainspring.api.rpc.gate import Context, Gate
+from mainspring.api.rpc.messages import message_of, parse, values_of
+from mainspring.api.rpc.methods import Method, kind_of, parts_of
+from mainspring.domain.errors import MainspringError, PayloadTooLarge
+from mainspring.domain.values import BATCH_MAX
+
+
+class UnaryCalls:
+    """Answers the calls of methods that have a route with a body that fits in one message."""
+
+    def __init__(self, gate: Gate, performer: Performer) -> None:
+        self._gate = gate
+        self._performer = performer
+
+    async def call(self, method: Method, data: bytes, context: Context) -> bytes:
+        """Answer one call."""
+
+        async def work(request_id: str) -> Response:
+            return await self._done(method, data, context, request_id)
+
+        response = await self._gate.answer(context, method.path, work)
+        answer = message_of(method.answer, response.value)
+        return answer.SerializeToString()
+
+    async def _done(
+        self, method: Method, data: bytes, context: Context, request_id: str
+    ) -> Response:
+        route = method.route
+        caller = await self._gate.admit(context, route, request_id)
+        message = parse(method.request, data, route.body_bytes_max)
+        path, query, body = _read(method, message)
+        call = Call(
+            who=caller.who,
+            path=path,
+            query=query,
+            body=body,
+            content_type="",
+            headers={},
+            request_id=request_id,
+            address=caller.address,
+            action=route.action,
+            spent_seconds=caller.spent_seconds,
+        )
+        doing = self._performer.perform(route, call)
+        return await (self._gate.finish(doing) if route.action else doing)
+
+
+def _read(method: Method, message: Message) -> tuple[dict[str, str], Any, Any]:
+    """Return what the route takes from its path, its query and its body."""
+    route = method.route
+    if route.raw_body and method.request.DESCRIPTOR.fields[0].is_repeated:
+        return {}, None, _items(message)
+    path, rest = parts_of(route, values_of(message))
+    if route.raw_body:
+        return path, None, rest
+    kind = kind_of(route)
+    read = None if kind is None else converted(rest, kind)
+    return (path, read, None) if route.query else (path, None, read)
+
+
+def _items(message: Any) -> list[Any]:
+    """Return the tasks of a batch, each as what was given or as its error."""
+    if len(message.tasks) > BATCH_MAX:
+        text = f"tasks has {len(message.tasks):,} entries; send at most {BATCH_MAX:,} at once"
+        raise PayloadTooLarge(text, field="tasks")
+    return [_item(task, place) for place, task in enumerate(message.tasks)]
+
+
+def _item(task: Message, place: int) -> Any:
+    where = f"tasks[{place}]"
+    try:
+        if task.ByteSize() > BODY_BYTES_MAX:
+            text = f"{where} has more than {BODY_BYTES_MAX:,} bytes; send less"
+            raise PayloadTooLarge(text, field=where)
+        return values_of(task, f"{where}.")
+    except MainspringError as error:
+        return error
