@@ -2,7 +2,6 @@
 
 from datetime import datetime
 from typing import Annotated, Any
-from uuid import UUID
 
 import msgspec
 from msgspec import Meta
@@ -11,7 +10,7 @@ from mainspring.api.schemas import BackoffIn, In, Instant, Name, Priority, Retri
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import OnConflict
 from mainspring.domain.retry import BackoffKind
-from mainspring.domain.schedule import OverlapRule
+from mainspring.domain.schedule import BackfillRun, OverlapRule
 from mainspring.ports.schedules import Tick
 
 Cron = Annotated[str, Meta(min_length=1, max_length=1000)]
@@ -127,16 +126,10 @@ class TicksOut(msgspec.Struct, frozen=True, kw_only=True):
     ticks: list[Tick]
 
 
-class RunOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that was asked for."""
-
-    task_id: UUID | None
-    nominal_at: datetime
-
-
 class BackfillOut(msgspec.Struct, frozen=True, kw_only=True):
-    """The nominal times of a span, and those that became tasks."""
+    """The nominal times of a span, each with the one before, and those that became tasks."""
 
+    runs: list[BackfillRun]
     nominal: list[datetime]
     started: list[datetime]
     truncated: bool

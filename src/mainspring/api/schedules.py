@@ -16,7 +16,6 @@ from mainspring.api.schedule_schemas import (
     PauseIn,
     PreviewIn,
     ResumeIn,
-    RunOut,
     ScheduleChangeIn,
     ScheduleIn,
     SchedulesOut,
@@ -30,6 +29,7 @@ from mainspring.core.schedules import Change, preview_of
 from mainspring.domain.schedule import Preview
 from mainspring.domain.values import check_name, parse_instant
 from mainspring.ports.access import Scope
+from mainspring.ports.schedules import Tick
 
 _NO_OPTIONS: Final = frozenset(
     {"name", "task_type", "payload", "on_conflict", "clear", "after", "count", "retry_backoff"}
@@ -155,7 +155,7 @@ class ScheduleRoutes:
             tag=_TAG,
             body=TriggerIn,
             body_required=False,
-            answers={200: RunOut},
+            answers={200: Tick},
             problems=(409,),
             action="schedule.trigger",
         )
@@ -214,7 +214,7 @@ class ScheduleRoutes:
     async def trigger(self, call: Call) -> Response:
         """Run one schedule now."""
         tick = await self._gateway.changing(call.who).trigger(_name(call), call.body.overlap)
-        return Response(value=RunOut(task_id=tick.task_id, nominal_at=tick.nominal_at))
+        return Response(value=tick)
 
     async def backfill(self, call: Call) -> Response:
         """Run times of the past."""
@@ -227,6 +227,7 @@ class ScheduleRoutes:
             dry_run=body.dry_run,
         )
         out = BackfillOut(
+            runs=list(result.runs),
             nominal=[run.nominal for run in result.runs],
             started=list(result.started),
             truncated=result.truncated,

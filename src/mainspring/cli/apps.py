@@ -8,6 +8,7 @@ from typing import Final
 
 from mainspring.app import Mainspring
 from mainspring.cli.output import escaped
+from mainspring.core.registry import Registry
 from mainspring.domain.errors import AppNotFound
 from mainspring.domain.values import clip_text, shown
 
@@ -39,6 +40,11 @@ def load_app(name: str) -> Mainspring:
             "Mainspring()"
         )
     return app
+
+
+def registry_of(name: str | None) -> Registry | None:
+    """Return the handlers of an app that may be named; raises as `load_app` does."""
+    return None if name is None else load_app(name).registry
 
 
 def _imported(module_name: str) -> object:

@@ -15,7 +15,7 @@ import uvloop
 
 from mainspring import __version__
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.options import database_settings_of, json_option, store_options
 from mainspring.cli.output import note, print_json
 from mainspring.cli.trial.baseline import (
     DEFAULT_PATH,
@@ -104,7 +104,9 @@ def bench(
     of three rounds. Each rate is also given as a ratio to a fixed piece of work that is measured in
     the same run, and compared with that of an earlier version.
     """
-    settings = settings_of(database_url=database_url, data_dir=data_dir, processes=processes)
+    settings = database_settings_of(
+        database_url=database_url, data_dir=data_dir, processes=processes
+    )
     plan = Plan(
         tasks=tasks,
         pending=pending,

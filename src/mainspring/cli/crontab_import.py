@@ -8,8 +8,8 @@ from typing import Any
 import click
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
+from mainspring.cli.installations import with_installation
 from mainspring.cli.output import escaped, note, print_json
-from mainspring.cli.sessions import with_session
 from mainspring.config import Settings
 from mainspring.core.crontab import (
     CRONTAB_BYTES_MAX,
@@ -17,8 +17,8 @@ from mainspring.core.crontab import (
     CrontabProblem,
     read_crontab,
 )
+from mainspring.core.installation import Installation
 from mainspring.core.schedules import Change, OnConflict
-from mainspring.core.session import Session
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.values import shown
 from mainspring.worker.shell import SHELL_TYPE, check_enabled
@@ -41,10 +41,10 @@ def import_crontab(
     if not check_only and entries:
         check_enabled(is_enabled=settings.shell_tasks)
 
-    async def store(session: Session) -> None:
+    async def store(installation: Installation) -> None:
         for entry in entries:
             try:
-                await session.schedules.create(
+                await installation.schedules.create(
                     entry.name, _change(entry, options), OnConflict.REPLACE
                 )
             except InvalidValue as error:
@@ -53,7 +53,7 @@ def import_crontab(
                 )
 
     if entries and not check_only:
-        with_session(settings, store)
+        with_installation(settings, store)
     _report(entries, problems, check_only=check_only, as_json=as_json)
     return EXIT_FAILED if problems else EXIT_DONE
 

@@ -5,11 +5,12 @@ from uuid import UUID
 
 import click
 
+from mainspring.cli.apps import registry_of
 from mainspring.cli.inputs import as_task_id, as_task_ids, read_payload
+from mainspring.cli.installations import with_installation
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import escaped, note, print_json, print_table, print_task, when
-from mainspring.cli.sessions import with_session
-from mainspring.core.session import Session
+from mainspring.core.installation import Installation
 from mainspring.core.submission import encode_payload
 from mainspring.domain.errors import InvalidValue, NotADeadLetter
 from mainspring.domain.status import TaskStatus
@@ -43,10 +44,10 @@ def list_command(
         task_type=None if task_type is None else check_name(task_type, "type"),
     )
 
-    async def work(session: Session) -> list[Task]:
-        return [task async for task in session.lifecycle.scan(which, limit)]
+    async def work(installation: Installation) -> list[Task]:
+        return [task async for task in installation.lifecycle.scan(which, limit)]
 
-    found = with_session(settings, work)
+    found = with_installation(settings, work)
     if as_json:
         for task in found:
             print_json(task)
@@ -73,7 +74,7 @@ def list_command(
 def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """Show a dead letter: payload, error, stack trace and every attempt."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    task = with_session(settings, lambda session: session.lifecycle.get(task_id))
+    task = with_installation(settings, lambda installation: installation.lifecycle.get(task_id))
     if task.status is not TaskStatus.FAILED:
         raise NotADeadLetter(
             f"task {task_id} is {task.status}, so it is not among the dead letters"
@@ -92,6 +93,9 @@ def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Pat
 @click.option("--all", "take_all", is_flag=True, help="Every dead letter.")
 @click.option("--type", "task_type", metavar="T", help="Every dead letter of this task type.")
 @click.option("--payload", metavar="JSON|@FILE|-", help="A corrected payload.")
+@click.option(
+    "--app", metavar="MODULE:APP", help="Check the payload against the handlers in this app."
+)
 @json_option
 @store_options
 def replay(
@@ -100,6 +104,7 @@ def replay(
     take_all: bool,
     task_type: str | None,
     payload: str | None,
+    app: str | None,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
@@ -108,8 +113,16 @@ def replay(
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     which = _which(task_ids, task_type, take_all=take_all)
     corrected = read_payload(payload)
+    registry = registry_of(app)
     text = None if corrected is None else encode_payload(corrected)
-    done = with_session(settings, lambda session: session.lifecycle.replay(which, text))
+
+    async def work(installation: Installation) -> list[UUID]:
+        if corrected is not None and registry is not None:
+            for kind in await _types(installation, which):
+                encode_payload(corrected, registry.get(kind))
+        return await installation.lifecycle.replay(which, text)
+
+    done = with_installation(settings, work)
     _print_ids(done, "pending", "replayed", as_json=as_json)
 
 
@@ -133,8 +146,20 @@ def discard(
     """Close dead letters for good, with a reason."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     which = _which(task_ids, task_type, take_all=take_all)
-    done = with_session(settings, lambda session: session.lifecycle.discard(which, reason))
+    done = with_installation(
+        settings, lambda installation: installation.lifecycle.discard(which, reason)
+    )
     _print_ids(done, "discarded", "discarded", as_json=as_json)
+
+
+async def _types(installation: Installation, which: DeadLetterFilter) -> set[str]:
+    """Return the task types of the dead letters that are meant."""
+    if which.task_type is not None:
+        return {which.task_type}
+    if which.ids is not None:
+        return {(await installation.lifecycle.get(one)).task_type for one in which.ids}
+    failed = TaskFilter(status=TaskStatus.FAILED)
+    return {task.task_type async for task in installation.lifecycle.scan(failed)}
 
 
 def _which(

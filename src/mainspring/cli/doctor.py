@@ -1,6 +1,7 @@
 """`mainspring doctor`: is everything as it should be?"""
 
 import asyncio
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import click
@@ -8,32 +9,43 @@ import click
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import escaped, print_json
+from mainspring.client.checkup import findings as api_findings
 from mainspring.config import Settings
-from mainspring.wiring.checkup import Finding, findings
+from mainspring.wiring.checkup import Finding, findings, of_settings
 
 
 @click.command()
 @json_option
 @store_options
 def doctor(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> int:
-    """Check every configured part: settings, database, durability, clock, schema, workers.
+    """Check every configured part: settings, the API, database, durability, clock, schema, workers.
 
-    Exit status 1 if something is wrong, 3 if the database cannot be reached.
+    Exit status 1 if something is wrong, 3 if the database or the API cannot be reached.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     failed = asyncio.run(_look(settings, as_json=as_json))
-    if "database" in failed:
+    if failed & {"database", "api"}:
         return EXIT_UNREACHABLE
     return EXIT_FAILED if failed else EXIT_DONE
 
 
 async def _look(settings: Settings, *, as_json: bool) -> set[str]:
     failed: set[str] = set()
-    async for finding in findings(settings):
+    async for finding in _found(settings):
         if not finding.ok:
             failed.add(finding.check)
         _print(finding, as_json=as_json)
     return failed
+
+
+async def _found(settings: Settings) -> AsyncIterator[Finding]:
+    yield of_settings()
+    if settings.api_url:
+        async for finding in api_findings(settings):
+            yield finding
+    if settings.database_url or not settings.api_url:
+        async for finding in findings(settings):
+            yield finding
 
 
 def _print(finding: Finding, *, as_json: bool) -> None:

@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from mainspring.adapters.system import SystemClock
-from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.options import database_settings_of, json_option, store_options
 from mainspring.cli.output import note, print_json, print_table, when
 from mainspring.cli.stores import with_store
 from mainspring.core.access import ID_BYTES, SECRET_BYTES, new_key
@@ -71,7 +71,7 @@ def create(
         expires_at=_expiry(days),
         certificate=None if certificate is None else _certificate(certificate),
     )
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     with_store(settings, lambda store: store.add_key(record))
     if as_json:
         print_json(_shown(record) | ({} if certificate else {"key": key}))
@@ -86,7 +86,7 @@ def create(
 @store_options
 def list_keys(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """List keys, without what could be used as one."""
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     found = with_store(settings, lambda store: store.keys())
     if as_json:
         for key in found:
@@ -114,7 +114,7 @@ def list_keys(*, as_json: bool, database_url: str | None, data_dir: Path | None)
 @store_options
 def revoke(key_id: str, *, database_url: str | None, data_dir: Path | None) -> None:
     """Make a key useless, within 5 seconds, open streams included."""
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     if not with_store(settings, lambda store: store.revoke_key(key_id)):
         raise NotFound(f"there is no key {shown(key_id)}; see `mainspring keys list`")
     click.echo(f"{key_id} is revoked")
@@ -130,7 +130,7 @@ def namespaces() -> None:
 @store_options
 def list_namespaces(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """List namespaces and their quotas."""
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     found = with_store(settings, lambda store: store.namespaces())
     if as_json:
         for namespace in found:
@@ -169,7 +169,7 @@ def set_namespace(
         schedules_max=schedules,
         submit_rate=rate,
     )
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     with_store(settings, lambda store: store.set_namespace(namespace))
     click.echo(f"{name} is set")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.options import database_settings_of, json_option, store_options
 from mainspring.cli.output import note, print_json
 from mainspring.wiring.store import grant_services, migration_plan
 from mainspring.wiring.store import migrate as apply_migrations
@@ -33,7 +33,7 @@ def migrate(
     data_dir: Path | None,
 ) -> int:
     """Bring the database to the schema of this version. Safe to repeat and to run twice at once."""
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     if check or dry_run:
         return _show_plan(
             asyncio.run(migration_plan(settings)), check=check, dry_run=dry_run, as_json=as_json

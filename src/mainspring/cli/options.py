@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import click
 
 from mainspring.config import Settings, load
+from mainspring.domain.errors import InvalidConfiguration
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -24,6 +25,13 @@ _DATA = click.option(
     "data_dir",
     type=click.Path(path_type=Path, file_okay=False),
     help="Data directory of `mainspring up` (default: .mainspring).",
+)
+
+
+app_option = click.option(
+    "--app",
+    metavar="MODULE:APP",
+    help="Check payloads against the handlers of this app; their defaults apply.",
 )
 
 
@@ -56,5 +64,21 @@ def listen_options(command: F) -> F:
 
 
 def settings_of(**overrides: object) -> Settings:
-    """Return the settings with what the command line says on top."""
+    """Return the settings with what the command line says on top.
+
+    Who names a database there means it, so no API takes its place.
+    """
+    if overrides.get("database_url") is not None or overrides.get("data_dir") is not None:
+        overrides["api_url"] = ""
     return load(overrides)
+
+
+def database_settings_of(**overrides: object) -> Settings:
+    """Return the settings for a command that needs the database itself."""
+    settings = settings_of(**overrides)
+    if settings.api_url and not settings.database_url:
+        raise InvalidConfiguration(
+            f"this command needs the database itself, and only the API at {settings.api_url} is "
+            "configured; give --database-url or --data, or set MAINSPRING_DATABASE_URL"
+        )
+    return settings

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import click
 
+from mainspring.cli.installations import with_installation
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import note, print_json, print_table
-from mainspring.cli.sessions import with_session
-from mainspring.core.session import Session
+from mainspring.core.installation import Installation
 
 
 @click.group()
@@ -21,7 +21,7 @@ def queues() -> None:
 def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """List queues with their counts, which stop at 100,000."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    found = with_session(settings, lambda session: session.store.queues())
+    found = with_installation(settings, lambda installation: installation.lifecycle.queues())
     if as_json:
         for state in found:
             print_json(state)
@@ -51,12 +51,12 @@ def pause(queue: str, *, database_url: str | None, data_dir: Path | None) -> Non
     """Let no task of a queue start until it is resumed; running ones go on."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
 
-    async def work(session: Session) -> bool:
-        known = any(state.queue == queue for state in await session.store.queues())
-        await session.lifecycle.pause(queue)
+    async def work(installation: Installation) -> bool:
+        known = any(state.queue == queue for state in await installation.lifecycle.queues())
+        await installation.lifecycle.pause(queue)
         return known
 
-    if not with_session(settings, work):
+    if not with_installation(settings, work):
         note(f"queue {queue!r} has had no task so far; it is paused for those to come")
     click.echo(f"{queue} is paused")
 
@@ -67,5 +67,5 @@ def pause(queue: str, *, database_url: str | None, data_dir: Path | None) -> Non
 def resume(queue: str, *, database_url: str | None, data_dir: Path | None) -> None:
     """Let the tasks of a queue start again."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    with_session(settings, lambda session: session.lifecycle.resume(queue))
+    with_installation(settings, lambda installation: installation.lifecycle.resume(queue))
     click.echo(f"{queue} is active")

@@ -7,9 +7,11 @@ from typing import Any
 import click
 
 from mainspring.adapters.system import SystemClock
+from mainspring.cli.apps import registry_of
 from mainspring.cli.crontab_import import import_crontab
 from mainspring.cli.inputs import parse_duration, read_payload
-from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.installations import with_installation
+from mainspring.cli.options import app_option, json_option, settings_of, store_options
 from mainspring.cli.output import print_json, print_table, when
 from mainspring.cli.schedule_words import (
     chosen,
@@ -20,9 +22,9 @@ from mainspring.cli.schedule_words import (
     run_options,
     timetable_options,
 )
-from mainspring.cli.sessions import with_session
+from mainspring.core.installation import ScheduleVerbs
 from mainspring.core.schedule_view import Schedule
-from mainspring.core.schedules import Change, OnConflict, Schedules, preview_of
+from mainspring.core.schedules import Change, OnConflict, preview_of
 from mainspring.domain.schedule import OverlapRule, Preview
 from mainspring.domain.values import parse_instant
 
@@ -42,6 +44,7 @@ def schedules() -> None:
     show_default=True,
     help="What becomes of another schedule of this name.",
 )
+@app_option
 @run_options
 @policy_options
 @timetable_options
@@ -52,14 +55,25 @@ def create(
     *,
     task_type: str,
     if_exists: str,
+    app: str | None,
     payload: str | None,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
     **given: Any,
 ) -> None:
-    """Make a schedule: one of --cron, --every and --at says when."""
-    change = Change(task_type=task_type, payload=read_payload(payload), options=chosen(given))
+    """Make a schedule: one of --cron, --every and --at says when.
+
+    Priority, timeout, retries and queue that the handler's decorator names are known in its app
+    only: without --app the defaults in brackets apply.
+    """
+    registry = registry_of(app)
+    change = Change(
+        task_type=task_type,
+        payload=read_payload(payload),
+        options=chosen(given),
+        definition=None if registry is None else registry.get(task_type),
+    )
     _one(
         lambda use: use.create(name, change, OnConflict(if_exists)),
         as_json=as_json,
@@ -109,7 +123,7 @@ def update(
 def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """List schedules with their next times and counters."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    found = with_session(settings, lambda session: session.schedules.all())
+    found = with_installation(settings, lambda installation: installation.schedules.all())
     if not as_json:
         print_schedules(found)
         return
@@ -189,7 +203,9 @@ def trigger(
     Exit status 4 if an unfinished run does not allow it.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    tick = with_session(settings, lambda session: session.schedules.trigger(name, overlap))
+    tick = with_installation(
+        settings, lambda installation: installation.schedules.trigger(name, overlap)
+    )
     if as_json:
         print_json(tick)
     else:
@@ -218,9 +234,11 @@ def backfill(
     """Run times of the past now, except those that ran before, with the time before each."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     span = (parse_instant(start, "start"), parse_instant(end, "end"))
-    result = with_session(
+    result = with_installation(
         settings,
-        lambda session: session.schedules.backfill(name, *span, limit=limit, dry_run=dry_run),
+        lambda installation: installation.schedules.backfill(
+            name, *span, limit=limit, dry_run=dry_run
+        ),
     )
     if as_json:
         print_json(result)
@@ -241,7 +259,7 @@ def backfill(
 def delete(name: str, *, database_url: str | None, data_dir: Path | None) -> None:
     """Forget a schedule and its history; runs that exist go on."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    with_session(settings, lambda session: session.schedules.delete(name))
+    with_installation(settings, lambda installation: installation.schedules.delete(name))
     click.echo(f"{name} is deleted")
 
 
@@ -263,7 +281,9 @@ def history(
     """Show what became of the times of a schedule, newest first."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     moment = None if before is None else parse_instant(before, "before")
-    ticks = with_session(settings, lambda session: session.schedules.history(name, limit, moment))
+    ticks = with_installation(
+        settings, lambda installation: installation.schedules.history(name, limit, moment)
+    )
     if not as_json:
         print_ticks(list(ticks))
         return
@@ -337,14 +357,14 @@ def import_command(
 
 
 def _one(
-    work: Callable[[Schedules], Awaitable[Schedule]],
+    work: Callable[[ScheduleVerbs], Awaitable[Schedule]],
     *,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
 ) -> None:
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    schedule = with_session(settings, lambda session: work(session.schedules))
+    schedule = with_installation(settings, lambda installation: work(installation.schedules))
     if as_json:
         print_json(schedule)
     else:

@@ -12,16 +12,17 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import click
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
+from mainspring.cli.installations import with_installation
 from mainspring.cli.output import escaped, note, print_json
-from mainspring.cli.sessions import with_session
 from mainspring.config import Settings
+from mainspring.core.installation import Installation
 from mainspring.core.json_text import decode
 from mainspring.core.options import checked_options
-from mainspring.core.session import Session
+from mainspring.core.registry import Registry
 from mainspring.core.submission import build_task, complete_options
-from mainspring.domain.errors import InvalidValue
+from mainspring.domain.errors import AccessDenied, InvalidValue
 from mainspring.domain.task import NewTask
-from mainspring.domain.values import PAYLOAD_BYTES_MAX, shown
+from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_name, shown
 from mainspring.ports.clock import IdSource
 from mainspring.wiring.store import system_ids
 
@@ -51,6 +52,13 @@ class Tally:
         self.repeated = 0
         self.refused = 0
 
+    def add(self, *, is_new: bool) -> None:
+        """Count a line whose task is in the store."""
+        if is_new:
+            self.stored += 1
+        else:
+            self.repeated += 1
+
     def refuse(self, number: int, field: str | None, message: str, *, as_json: bool) -> None:
         """Report a line that is wrong."""
         self.refused += 1
@@ -64,20 +72,26 @@ class Tally:
             note("further wrong lines are counted and not shown; --json shows all")
 
 
-def import_tasks(settings: Settings, path: Path, *, check_only: bool, as_json: bool) -> int:
-    """Import a file and return the exit status: 1 when a line was wrong."""
+def import_tasks(
+    settings: Settings, path: Path, registry: Registry | None, *, check_only: bool, as_json: bool
+) -> int:
+    """Import a file and return the exit status: 1 when a line was wrong. With a registry payloads
+    are checked against handlers, and the defaults of their types apply.
+    """
     tally = Tally()
     try:
         with path.open("rb") as file:
             digest = _digest(file)
-            lines = _lines(file, digest, system_ids())
+            lines = _lines(file, digest, partial(_task, system_ids(), registry))
             size = path.stat().st_size
             with _progress(size) as moved:
                 if check_only:
                     for batch in _batches(lines, tally, as_json=as_json):
                         moved(batch[-1].end)
                 else:
-                    with_session(settings, partial(_store, lines, tally, moved, as_json=as_json))
+                    with_installation(
+                        settings, partial(_store, lines, tally, moved, as_json=as_json)
+                    )
     except UnsupportedOperation:
         message = (
             f"file {shown(str(path))} is read twice, so that importing it again adds nothing; "
@@ -100,21 +114,23 @@ async def _store(
     lines: Iterator[Line],
     tally: Tally,
     moved: Callable[[int], None],
-    session: Session,
+    installation: Installation,
     *,
     as_json: bool,
 ) -> None:
     for batch in _batches(lines, tally, as_json=as_json):
         built = [(line.number, line.task) for line in batch if line.task is not None]
-        answers = await session.submissions.submit_many([task for _, task in built])
+        answers = await installation.submissions.attempt_many([task for _, task in built])
         for (number, task), answer in zip(built, answers, strict=True):
-            if answer.conflict:
+            if isinstance(answer, InvalidValue | AccessDenied):
+                tally.refuse(number, answer.field, answer.message, as_json=as_json)
+            elif isinstance(answer, BaseException):
+                raise answer
+            elif answer.conflict:
                 message = f"key {shown(task.key)} was used before for a different task"
                 tally.refuse(number, "key", message, as_json=as_json)
-            elif answer.is_new:
-                tally.stored += 1
             else:
-                tally.repeated += 1
+                tally.add(is_new=answer.is_new)
         moved(batch[-1].end)
 
 
@@ -131,7 +147,7 @@ def _batches(lines: Iterator[Line], tally: Tally, *, as_json: bool) -> Iterator[
         yield batch
 
 
-def _lines(file: BinaryIO, digest: str, ids: IdSource) -> Iterator[Line]:
+def _lines(file: BinaryIO, digest: str, read: Callable[[bytes, str], NewTask]) -> Iterator[Line]:
     number = 0
     end = 0
     while raw := file.readline(_LINE_BYTES_MAX + 1):
@@ -146,12 +162,12 @@ def _lines(file: BinaryIO, digest: str, ids: IdSource) -> Iterator[Line]:
         if not raw.strip():
             continue
         try:
-            yield Line(number, _task(raw, f"import:{digest}:{number}", ids), None, end)
+            yield Line(number, read(raw, f"import:{digest}:{number}"), None, end)
         except InvalidValue as problem:
             yield Line(number, None, problem, end)
 
 
-def _task(raw: bytes, key: str, ids: IdSource) -> NewTask:
+def _task(ids: IdSource, registry: Registry | None, raw: bytes, key: str) -> NewTask:
     value = _decode(raw)
     if not isinstance(value, dict):
         raise InvalidValue(f"line is {shown(value)}; write a JSON object", field=_WHOLE)
@@ -160,7 +176,11 @@ def _task(raw: bytes, key: str, ids: IdSource) -> NewTask:
     task_type = value.pop("task_type")
     payload = value.pop("payload", {})
     given = {"key": key, **{name: one for name, one in value.items() if one is not None}}
-    return build_task(ids, task_type, payload, complete_options(checked_options(given)))
+    definition = None
+    if registry is not None:
+        definition = registry.get(check_name(task_type, "task_type"))
+    options = complete_options(checked_options(given), definition)
+    return build_task(ids, task_type, payload, options, definition)
 
 
 def _decode(raw: bytes) -> Any:

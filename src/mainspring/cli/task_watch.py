@@ -12,13 +12,14 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
+from mainspring.cli.installations import with_installation
 from mainspring.cli.output import escaped, is_terminal, print_json, shortened
-from mainspring.cli.sessions import with_session
 from mainspring.config import Settings
-from mainspring.core.session import Session
+from mainspring.core.installation import Installation
 from mainspring.domain.status import TERMINAL, TaskStatus
 from mainspring.domain.task import Task
 from mainspring.ports.store import TaskFilter
+from mainspring.wiring.store import system_clock
 
 _ROWS: Final = 20
 _ID_LENGTH: Final = 36
@@ -30,16 +31,16 @@ def watch_tasks(
 ) -> int:
     """Show changes of one task until it ends, or of the newest tasks until Ctrl-C."""
 
-    async def work(session: Session) -> int:
+    async def work(installation: Installation) -> int:
         if task_id is not None:
             show = _line_printer(as_json=as_json)
-            return await _follow(session, task_id, pause_seconds, show)
+            return await _follow(installation, task_id, pause_seconds, show)
         if is_terminal() and not as_json:
-            return await _show_live(session, pause_seconds)
-        return await _stream(session, pause_seconds, _line_printer(as_json=as_json))
+            return await _show_live(installation, pause_seconds)
+        return await _stream(installation, pause_seconds, _line_printer(as_json=as_json))
 
     with suppress(KeyboardInterrupt):
-        return with_session(settings, work)
+        return with_installation(settings, work)
     return EXIT_DONE
 
 
@@ -53,38 +54,44 @@ def _line_printer(*, as_json: bool) -> Callable[[Task], None]:
 
 
 async def _follow(
-    session: Session, task_id: UUID, pause_seconds: float, show: Callable[[Task], None]
+    installation: Installation, task_id: UUID, pause_seconds: float, show: Callable[[Task], None]
 ) -> int:
     seen: object = None
     while True:
-        task = await session.lifecycle.get(task_id)
+        task = await installation.lifecycle.get(task_id)
         if (now := _visible(task)) != seen:
             seen = now
             show(task)
         if task.status in TERMINAL:
             return EXIT_DONE if task.status is TaskStatus.COMPLETED else EXIT_FAILED
-        await session.clock.sleep(pause_seconds)
+        await system_clock().sleep(pause_seconds)
 
 
-async def _stream(session: Session, pause_seconds: float, show: Callable[[Task], None]) -> NoReturn:
+async def _stream(
+    installation: Installation, pause_seconds: float, show: Callable[[Task], None]
+) -> NoReturn:
     """Print a task when it is new or has changed; of the newest 20."""
     seen: dict[UUID, object] = {}
     while True:
-        page = await session.store.page(TaskFilter(), _ROWS)
-        for task in reversed(page.tasks):
+        found = await _newest(installation)
+        for task in reversed(found):
             if (now := _visible(task)) != seen.get(task.task_id):
                 show(task)
             seen[task.task_id] = now
-        seen = {task.task_id: seen[task.task_id] for task in page.tasks}
-        await session.clock.sleep(pause_seconds)
+        seen = {task.task_id: seen[task.task_id] for task in found}
+        await system_clock().sleep(pause_seconds)
 
 
-async def _show_live(session: Session, pause_seconds: float) -> NoReturn:
+async def _newest(installation: Installation) -> list[Task]:
+    return [task async for task in installation.lifecycle.scan(TaskFilter(), _ROWS)]
+
+
+async def _show_live(installation: Installation, pause_seconds: float) -> NoReturn:
     with Live(auto_refresh=False) as live:
         while True:
-            page = await session.store.page(TaskFilter(), _ROWS)
-            live.update(live_table(page.tasks), refresh=True)
-            await session.clock.sleep(pause_seconds)
+            found = await _newest(installation)
+            live.update(live_table(found), refresh=True)
+            await system_clock().sleep(pause_seconds)
 
 
 def live_table(found: list[Task]) -> Table:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
+from mainspring.cli.installations import with_installation
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import print_json, print_table, when
-from mainspring.cli.sessions import with_session
 
 
 @click.group()
@@ -20,7 +20,7 @@ def workers() -> None:
 def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """List workers as they last described themselves."""
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    found = with_session(settings, lambda session: session.store.workers())
+    found = with_installation(settings, lambda installation: installation.lifecycle.workers())
     if as_json:
         for state in found:
             print_json(state)

@@ -1,5 +1,6 @@
 """The client for code that blocks."""
 
+import ssl
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -120,13 +121,21 @@ class SyncClient:
     """The verbs of `Client` for code that blocks. May be used from several threads.
 
     `api_url` such as `http://host:8400`; `timeout` is the longest that a verb may take, further
-    attempts included, in seconds. Raises the errors of `mainspring.errors` that an app raises;
+    attempts included, in seconds; `tls` what an `https` server is checked by, and a certificate
+    of the client's own. Raises the errors of `mainspring.errors` that an app raises;
     `StoreUnavailable` when the API cannot be reached, `OutcomeUnknown` when the answer to
     something that may not be done twice was lost.
     """
 
-    def __init__(self, api_url: str, api_key: str = "", timeout: float = TIMEOUT_SECONDS) -> None:
-        self._address = Address(api_url, api_key)
+    def __init__(
+        self,
+        api_url: str,
+        api_key: str = "",
+        timeout: float = TIMEOUT_SECONDS,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address = Address(api_url, api_key, tls)
         self._caller = SyncCaller(self._address, timeout)
         self.schedules = SyncClientSchedules(self._caller)
         """Schedules: `client.schedules.create(...)` and so on."""

@@ -1,6 +1,7 @@
 """The client for coroutines."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing, suppress
 from datetime import datetime
@@ -111,18 +112,26 @@ class Client:
     """The verbs of an app over the API, for coroutines of one event loop.
 
     `api_url` such as `http://host:8400`; `timeout` is the longest that a verb may take, further
-    attempts included, in seconds. Raises the errors of `mainspring.errors` that an app raises;
+    attempts included, in seconds; `tls` what an `https` server is checked by, and a certificate
+    of the client's own. Raises the errors of `mainspring.errors` that an app raises;
     `StoreUnavailable` when the API cannot be reached, `OutcomeUnknown` when the answer to
     something that may not be done twice was lost.
     """
 
-    def __init__(self, api_url: str, api_key: str = "", timeout: float = TIMEOUT_SECONDS) -> None:
-        self._address = Address(api_url, api_key)
+    def __init__(
+        self,
+        api_url: str,
+        api_key: str = "",
+        timeout: float = TIMEOUT_SECONDS,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._address = Address(api_url, api_key, tls)
         self._caller = Caller(self._address, timeout)
         self.schedules = ClientSchedules(self._caller)
         """Schedules: `await client.schedules.create(...)` and so on."""
 
-        self.sync = SyncClient(api_url, api_key, timeout)
+        self.sync = SyncClient(api_url, api_key, timeout, tls=tls)
         """The same verbs for code that blocks."""
 
     def __repr__(self) -> str:

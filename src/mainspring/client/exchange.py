@@ -114,7 +114,7 @@ def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 class Address:
     """Where the API is, and what every request says of who asks."""
 
-    def __init__(self, api_url: str, api_key: str) -> None:
+    def __init__(self, api_url: str, api_key: str = "", tls: ssl.SSLContext | None = None) -> None:
         try:
             parts = urlsplit(api_url)
             port = parts.port
@@ -129,7 +129,7 @@ class Address:
         self.url = api_url.rstrip("/")
         self.host = f"{parts.hostname}:{port}" if port else parts.hostname
         # The environment is read by `mainspring.config` alone, so no proxy is taken from it.
-        self.trust = ssl.create_default_context() if parts.scheme == "https" else False
+        self.trust = (tls or ssl.create_default_context()) if parts.scheme == "https" else False
         self.headers = {"Accept": "application/json"}
         if api_key:
             self.headers["Authorization"] = f"Bearer {api_key}"

@@ -13,6 +13,7 @@ from mainspring.core.json_encoding import encode
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 from mainspring.domain.retry import Backoff
 from mainspring.domain.values import BATCH_MAX, shown
+from mainspring.domain.webhooks import Webhook
 
 BATCH_BYTES: Final = 8 << 20
 """Of a batch in one request; the API takes twice as much."""
@@ -69,7 +70,7 @@ def with_key(task: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return an option as JSON has it: durations in seconds, back-off as an object."""
+    """Return an option as JSON has it: durations in seconds, back-off and webhook as objects."""
     if isinstance(value, timedelta):
         return value.total_seconds()
     if isinstance(value, Backoff):
@@ -79,6 +80,8 @@ def plain(value: Any) -> Any:
             "multiplier": value.multiplier,
             "max": value.max_seconds,
         }
+    if isinstance(value, Webhook):
+        return {"url": value.url, "events": list(value.events), "sign": value.sign}
     return value
 
 

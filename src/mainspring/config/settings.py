@@ -8,6 +8,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from mainspring.config.calls import CallSettings
 from mainspring.config.facts import Facts
+from mainspring.config.remote import RemoteSettings
 from mainspring.config.security import SecuritySettings
 from mainspring.domain.priority import Level
 
@@ -15,7 +16,7 @@ PREFIX: Final = "MAINSPRING_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(CallSettings, SecuritySettings):
+class Settings(CallSettings, SecuritySettings, RemoteSettings):
     """The settings of one process. Each field is also the name in ``mainspring.toml``, and in
     upper case after ``MAINSPRING_`` the name in the environment.
     """
@@ -242,7 +243,7 @@ def entries() -> Iterator[Entry]:
     hints = get_type_hints(Settings, include_extras=True)
     parts = {
         field.name
-        for part in (CallSettings, SecuritySettings)
+        for part in (RemoteSettings, CallSettings, SecuritySettings)
         for field in dataclasses.fields(part)
     }
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in parts):

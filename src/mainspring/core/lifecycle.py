@@ -22,7 +22,7 @@ from mainspring.domain.errors import (
 from mainspring.domain.status import WAITING, TaskStatus
 from mainspring.domain.task import CancelState, Task
 from mainspring.domain.values import check_instant, check_name, clip_text, shown
-from mainspring.ports.store import DeadLetterFilter, Store, TaskFilter
+from mainspring.ports.store import DeadLetterFilter, QueueState, Store, TaskFilter, WorkerState
 
 REASON_BYTES_MAX: Final = 1000
 PAGE_TASKS: Final = 200
@@ -106,6 +106,14 @@ class Lifecycle:
             if cursor is None:
                 return
             left = None if left is None else left - len(page.tasks)
+
+    async def queues(self) -> list[QueueState]:
+        """Return every queue that a task was ever submitted to, with its counts."""
+        return await self._store.queues()
+
+    async def workers(self) -> list[WorkerState]:
+        """Return the workers that are registered."""
+        return await self._store.workers()
 
     async def pause(self, queue: str) -> None:
         """Let no task of a queue start until it is resumed."""

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from mainspring.adapters.postgres.checkup import ServerFacts, held_snapshot, server_facts
-from mainspring.adapters.postgres.safety import Severity, inspect
+from mainspring.adapters.postgres.safety import Severity, durability, inspect
 from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings, unknown_variables, without_password
 from mainspring.domain.errors import MainspringError
@@ -30,14 +30,20 @@ class Finding(msgspec.Struct, frozen=True):
     detail: str
 
 
-async def findings(settings: Settings) -> AsyncIterator[Finding]:
-    """Yield what is found, part by part; stops where the next part cannot be looked at."""
+def of_settings() -> Finding:
+    """Look whether every variable that looks like a setting is one."""
     unknown = unknown_variables()
-    yield Finding(
+    return Finding(
         "settings",
         not unknown,
         f"no such settings, so they do nothing: {', '.join(unknown)}" if unknown else "valid",
     )
+
+
+async def findings(settings: Settings) -> AsyncIterator[Finding]:
+    """Yield what is found about the database and what is in it, part by part; stops where the next
+    part cannot be looked at.
+    """
     clock = SystemClock()
     try:
         url = database_url(settings)
@@ -71,20 +77,13 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
 
 
 def _of_server(facts: ServerFacts, clock: Clock, took: float) -> list[Finding]:
-    is_durable = (facts.fsync, facts.full_page_writes) == ("on", "on") and (
-        facts.synchronous_commit not in {"off", "local"}
-    )
-    durability = (
-        f"fsync {facts.fsync}, full_page_writes {facts.full_page_writes}, "
-        f"synchronous_commit {facts.synchronous_commit}"
-    )
-    if not is_durable:
-        durability += "; a crash can lose accepted tasks, so turn them on"
+    judged = durability(msgspec.structs.asdict(facts))
+    risky = [one.message for one in judged if one.severity is not Severity.OK]
     offset = (clock.now() - facts.now).total_seconds() - took / 2
     in_step = abs(offset) <= OFFSET_SECONDS_MAX + took
     old = facts.oldest_snapshot_seconds
     return [
-        Finding("durability", is_durable, durability),
+        Finding("durability", not risky, "; ".join(risky or [one.message for one in judged])),
         Finding(
             "writes",
             not facts.read_only,

@@ -22,6 +22,7 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
     fsync: str
     full_page_writes: str
     synchronous_commit: str
+    synchronous_standby_names: str
     max_connections: int
     read_only: bool
     oldest_snapshot_seconds: float

@@ -4,6 +4,7 @@ A server with the settings that this finds works, and faster; it just loses task
 So they are reported, loudly and every time, rather than refused.
 """
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Final
 
@@ -54,7 +55,7 @@ async def inspect(dsn: str, *, session: bool = True) -> list[Finding]:
     return findings(settings, read_only=read_only)
 
 
-def findings(settings: dict[str, str], *, read_only: bool) -> list[Finding]:
+def findings(settings: Mapping[str, str], *, read_only: bool) -> list[Finding]:
     """Judge the settings of a server."""
     major = int(settings["server_version_num"]) // _VERSION_DIVISOR
     return [
@@ -72,6 +73,21 @@ def findings(settings: dict[str, str], *, read_only: bool) -> list[Finding]:
             "the server is read-only; point the database URL at the primary server",
             Severity.ERROR,
         ),
+        *durability(settings),
+    ]
+
+
+def durability(settings: Mapping[str, str]) -> list[Finding]:
+    """Judge whether an acknowledged commit survives a crash, a loss of power and, where standbys
+    are there for it, the loss of the machine.
+    """
+    commit = settings["synchronous_commit"]
+    lost = ""
+    if commit == "off":
+        lost = "in a crash"
+    elif commit == "local" and settings["synchronous_standby_names"]:
+        lost = "when a standby takes over, although there are synchronous ones"
+    return [
         _judged(
             "fsync",
             settings["fsync"] == "on",
@@ -80,9 +96,9 @@ def findings(settings: dict[str, str], *, read_only: bool) -> list[Finding]:
         ),
         _judged(
             "synchronous_commit",
-            settings["synchronous_commit"] != "off",
-            f"synchronous_commit is {settings['synchronous_commit']}",
-            "synchronous_commit is off: tasks that were acknowledged last are lost in a crash; "
+            not lost,
+            f"synchronous_commit is {commit}",
+            f"synchronous_commit is {commit}: tasks that were acknowledged last are lost {lost}; "
             "set synchronous_commit = on",
         ),
         _judged(

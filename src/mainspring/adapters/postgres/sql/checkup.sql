@@ -6,6 +6,7 @@ SELECT
     current_setting('fsync') AS fsync,
     current_setting('full_page_writes') AS full_page_writes,
     current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('synchronous_standby_names') AS synchronous_standby_names,
     current_setting('max_connections')::integer AS max_connections,
     pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean AS read_only,
     coalesce((

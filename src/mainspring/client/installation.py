@@ -1,0 +1,236 @@
+"""`core.installation.Installation` behind an API.
+
+What is given is checked here as it would be on the task store, so that the same sentences say what
+is wrong with it.
+"""
+
+import ssl
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from mainspring.adapters.system import SystemClock
+from mainspring.client import operator_requests, task_requests
+from mainspring.client.coroutines import Client
+from mainspring.client.exchange import PAUSE_SECONDS, TRIES, read_as
+from mainspring.client.problems import error_of_item
+from mainspring.client.schedule_installation import ApiSchedules
+from mainspring.config import Settings
+from mainspring.core.lifecycle import PAGE_TASKS
+from mainspring.domain.errors import (
+    InvalidConfiguration,
+    KeyConflict,
+    TaskAlreadyFinished,
+    TaskNotFound,
+    Unavailable,
+)
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import CancelState, NewTask, Submission, Task
+from mainspring.domain.values import check_instant, check_name, shown
+from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter, WorkerState
+
+_NEW: Final = 201
+_FILTERS: Final = ("status", "ready", "task_type", "queue", "schedule", "since", "until")
+
+
+class _Page(msgspec.Struct):
+    tasks: list[Task]
+    cursor: str | None = None
+
+
+class _Queues(msgspec.Struct):
+    queues: list[QueueState]
+
+
+class _Workers(msgspec.Struct):
+    workers: list[WorkerState]
+
+
+class ApiInstallation:
+    """The verbs of people, through an API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.submissions = ApiSubmissions(client)
+        self.waiting = ApiWaiting(client)
+        self.lifecycle = ApiLifecycle(client)
+        self.schedules = ApiSchedules(client)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.close()
+
+
+class ApiSubmissions:
+    """Submitting through the API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._clock = SystemClock()
+
+    async def submit(self, task: NewTask) -> Submission:
+        """Store one task; raises `KeyConflict`."""
+        body = _body(task)
+        answer = await self._client.submit(body.pop("task_type"), body.pop("payload"), **body)
+        return Submission(UUID(answer["task_id"]), answer["is_new"])
+
+    async def attempt_many(self, tasks: Sequence[NewTask]) -> list[Submission | BaseException]:
+        """Store tasks, each on its own; those that are turned away for now are sent again, under
+        the same keys.
+        """
+        bodies = [task_requests.with_key(_body(task)) for task in tasks]
+        answers: dict[int, Submission | BaseException] = {}
+        left = list(range(len(tasks)))
+        for attempt in range(TRIES):
+            results = await self._client.submit_many([_again(bodies[at]) for at in left])
+            for at, result in zip(left, results, strict=True):
+                answers[at] = _answer(tasks[at], result)
+            left = [at for at in left if isinstance(answers[at], Unavailable)]
+            if not left:
+                break
+            await self._clock.sleep(PAUSE_SECONDS * 2.0**attempt)
+        return [answers[at] for at in range(len(tasks))]
+
+
+class ApiWaiting:
+    """Waiting through the API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def wait(self, task_id: UUID, timeout: float | None = None) -> TaskStatus:
+        """Return the terminal status of a task once it has one."""
+        return TaskStatus((await self._client.wait(task_id, timeout))["status"])
+
+
+class ApiLifecycle:
+    """Tasks, dead letters, queues and workers through the API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def get(self, task_id: UUID) -> Task:
+        """Return a task."""
+        return await self._client.call(read_as(task_requests.look(task_id), Task))
+
+    async def cancel(self, ids: Sequence[UUID], reason: str | None = None) -> list[CancelState]:
+        """Cancel tasks and answer for each in order."""
+        return [await self._cancel(task_id, reason) for task_id in ids]
+
+    async def _cancel(self, task_id: UUID, reason: str | None) -> CancelState:
+        try:
+            return CancelState(await self._client.cancel(task_id, reason))
+        except TaskNotFound:
+            return CancelState.NOT_FOUND
+        except TaskAlreadyFinished:
+            return CancelState.FINISHED
+
+    async def reschedule(self, task_id: UUID, at: datetime | None) -> TaskStatus:
+        """Move a waiting task to another time, or to now."""
+        moment = None if at is None else check_instant(at, "at")
+        return TaskStatus(await self._client.reschedule(task_id, moment))
+
+    async def replay(self, which: DeadLetterFilter, payload: str | None = None) -> list[UUID]:
+        """Reopen dead letters."""
+        value = None if payload is None else msgspec.json.decode(payload)
+        return await self._client.replay(*(which.ids or ()), payload=value, **_others(which))
+
+    async def discard(self, which: DeadLetterFilter, reason: str) -> list[UUID]:
+        """End dead letters as discarded."""
+        return await self._client.discard(*(which.ids or ()), reason=reason, **_others(which))
+
+    async def scan(self, which: TaskFilter, limit: int | None = None) -> AsyncIterator[Task]:
+        """Yield tasks, newest first, page by page."""
+        filters = {name: getattr(which, name) for name in _FILTERS}
+        cursor: str | None = None
+        left = limit
+        while left is None or left > 0:
+            size = PAGE_TASKS if left is None else min(PAGE_TASKS, left)
+            request = read_as(task_requests.page(filters, cursor, size), _Page)
+            page = await self._client.call(request)
+            for task in page.tasks:
+                yield task
+            cursor = page.cursor
+            if cursor is None:
+                return
+            left = None if left is None else left - len(page.tasks)
+
+    async def queues(self) -> list[QueueState]:
+        """Return every queue."""
+        return (await self._client.call(read_as(operator_requests.queues(), _Queues))).queues
+
+    async def pause(self, queue: str) -> None:
+        """Let no task of a queue start until it is resumed."""
+        await self._client.pause_queue(check_name(queue, "queue"))
+
+    async def resume(self, queue: str) -> None:
+        """Let the tasks of a queue start again."""
+        await self._client.resume_queue(check_name(queue, "queue"))
+
+    async def workers(self) -> list[WorkerState]:
+        """Return the workers that are alive."""
+        return (await self._client.call(read_as(operator_requests.workers(), _Workers))).workers
+
+
+def client_of(settings: Settings, timeout: float) -> Client:
+    """Return a client for the API that the settings name."""
+    tls = None
+    if settings.api_ca_file:
+        try:
+            tls = ssl.create_default_context(cafile=settings.api_ca_file)
+        except OSError as error:
+            name = shown(settings.api_ca_file)
+            reason = error.strerror or error
+            raise InvalidConfiguration(f"api_ca_file {name} cannot be read: {reason}") from None
+    return Client(settings.api_url, settings.api_key, timeout, tls=tls)
+
+
+async def open_installation(settings: Settings) -> ApiInstallation:
+    """Return the installation behind the API that the settings name."""
+    return ApiInstallation(client_of(settings, 3 * settings.submit_timeout_seconds))
+
+
+def _body(task: NewTask) -> dict[str, Any]:
+    """Return a task in the words of the API."""
+    body: dict[str, Any] = {
+        "task_type": task.task_type,
+        "payload": msgspec.json.decode(task.payload),
+        "queue": base_of(task.queue),
+        "labels": labels_of(task.queue),
+        "priority": task.priority,
+        "timeout": task.timeout_seconds,
+        "max_retries": task.max_retries,
+        "retry_backoff": task_requests.plain(task.backoff),
+    }
+    if task.key is not None:
+        body["key"] = task.key
+    if task.webhook is not None:
+        body["webhook"] = task_requests.plain(task.webhook)
+    if task.scheduled_at is not None:
+        body["scheduled_at"] = task.scheduled_at
+    elif task.delay_seconds:
+        body["delay"] = task.delay_seconds
+    return body
+
+
+def _again(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a task whose payload is text already as one to be sent."""
+    return {**body, "payload": msgspec.json.decode(body["payload"])}
+
+
+def _answer(task: NewTask, result: Mapping[str, Any]) -> Submission | BaseException:
+    code = result.get("code")
+    if code is None:
+        return Submission(UUID(result["task_id"]), is_new=result["status"] == _NEW)
+    error = error_of_item(code, result["detail"], result.get("field"))
+    if isinstance(error, KeyConflict):
+        return Submission(task.id, is_new=False, conflict=True)
+    return error
+
+
+def _others(which: DeadLetterFilter) -> dict[str, Any]:
+    is_all = which.ids is None and which.task_type is None
+    return {"task_type": which.task_type, "everything": is_all}
