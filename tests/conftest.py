@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["fixtures.postgres", "fixtures.pgbouncer"]
+pytest_plugins = ["fixtures.postgres", "fixtures.pgbouncer", "fixtures.etcd"]
 
 SEED = pytest.StashKey[int]()
 KEPT = {"MAINSPRING_SIM_SEEDS"}

@@ -1,16 +1,24 @@
 """What the long-running processes do between start and stop."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
 from mainspring.wiring.api import api_running
 from mainspring.wiring.checkup import risks
+from mainspring.wiring.coordination import forget_schedulers, open_coordination
 from mainspring.wiring.own_database import database
-from mainspring.wiring.scheduler import alert_of, deploy_schedules, scheduler_service
+from mainspring.wiring.scheduler import (
+    alert_of,
+    deploy_schedules,
+    scheduler_ownership,
+    scheduler_service,
+)
 from mainspring.wiring.stopping import Stopping
 from mainspring.wiring.store import migrate, open_store
 from mainspring.wiring.worker import worker_agent
@@ -44,8 +52,8 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
         try:
             await _warn(settings, tell)
             await deploy_schedules(store, registry)
-            duties = asyncio.create_task(_duties(store, settings, registry))
-            tell("scheduler is ready")
+            ready = partial(tell, "scheduler is ready")
+            duties = asyncio.create_task(_duties(store, settings, registry, ready))
             await _until_drain(stopping, duties)
             return True
         finally:
@@ -78,6 +86,9 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
             applied = await migrate(located)
             if applied:
                 tell(f"database is migrated: {len(applied)} steps")
+            if not settings.database_url:
+                # Whoever was a scheduler on this server is gone with it, or joins again.
+                await forget_schedulers(located)
             store = await open_store(located)
             try:
                 await _warn(located, tell)
@@ -146,15 +157,35 @@ async def _run_agent(
         await asyncio.wait({running})
 
 
-async def _duties(store: Store, settings: Settings, registry: Registry | None) -> None:
-    """Do the scheduler's duties; when one fails, its error is raised as it is."""
+async def _duties(
+    store: Store,
+    settings: Settings,
+    registry: Registry | None,
+    ready: Callable[[], None] | None = None,
+) -> None:
+    """Do the scheduler's duties; when one fails, its error is raised as it is.
+
+    `ready` is told when the scheduler has met the others, if there are any.
+    """
+    coordination = open_coordination(settings)
+    ownership = scheduler_ownership(store, coordination, settings)
+    telling = asyncio.create_task(_after(ownership.joined(), ready))
     try:
-        await scheduler_service(store, settings, alert_of(registry)).run()
+        await scheduler_service(store, settings, ownership, alert_of(registry)).run()
     except BaseExceptionGroup as group:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
         raise error from group
+    finally:
+        telling.cancel()
+        await coordination.close()
+
+
+async def _after(signal: Coroutine[Any, Any, None], tell: Callable[[], None] | None) -> None:
+    await signal
+    if tell is not None:
+        tell()
 
 
 async def _until_drain(stopping: Stopping, duties: "asyncio.Task[None]") -> None:

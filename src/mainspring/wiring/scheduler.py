@@ -5,18 +5,36 @@ from mainspring.config import Settings
 from mainspring.core.declarations import deploy
 from mainspring.core.registry import Registry
 from mainspring.core.schedules import Schedules
+from mainspring.ports.coordination import Coordination
 from mainspring.ports.store import Store
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
+from mainspring.scheduler.ownership import Ownership
 from mainspring.scheduler.planner import Alert, MissedRuns, Planner
 from mainspring.scheduler.rescuer import RESCUE_SECONDS, Rescuer
 from mainspring.scheduler.service import SchedulerService
 
 
+def scheduler_ownership(store: Store, coordination: Coordination, settings: Settings) -> Ownership:
+    """Return what owns a share of the partitions for one scheduler process."""
+    return Ownership(
+        coordination,
+        store,
+        SystemClock(),
+        SystemChance(),
+        member=SystemIds().worker_id(),
+        ttl_seconds=settings.scheduler_ttl_seconds,
+    )
+
+
 def scheduler_service(
-    store: Store, settings: Settings, alert: Alert | None = None
+    store: Store, settings: Settings, ownership: Ownership, alert: Alert | None = None
 ) -> SchedulerService:
-    """Return the duties of one scheduler process on a store; `alert` is told of missed runs."""
+    """Return the duties of one scheduler process on a store; `alert` is told of missed runs.
+
+    Planning alone goes by ownership. The other duties are safe to do twice, and so important that
+    they go on while schedulers cannot meet.
+    """
     clock, chance = SystemClock(), SystemChance()
     loop = Loop(clock, chance)
     keep = Keep(
@@ -28,7 +46,8 @@ def scheduler_service(
     rescue_seconds = min(RESCUE_SECONDS, settings.lease_seconds / 2)
     return SchedulerService(
         [
-            Planner(store, clock, chance, SystemIds(), alert=alert),
+            ownership,
+            Planner(store, clock, chance, SystemIds(), alert=alert, ownership=ownership),
             Rescuer(store, loop, seconds=rescue_seconds),
             Janitor(store, loop, keep),
         ]

@@ -33,7 +33,7 @@ async def open_session(settings: Settings) -> Session:
 
 async def open_store(settings: Settings) -> PostgresStore:
     """Open the task store; raises as `open_session` does."""
-    return await open_postgres(_pool_options(settings), limit_seconds=settings.level_limit_seconds)
+    return await open_postgres(pool_options(settings), limit_seconds=settings.level_limit_seconds)
 
 
 async def migrate(settings: Settings) -> list[str]:
@@ -67,7 +67,8 @@ def database_url(settings: Settings) -> str:
     return running.database_url
 
 
-def _pool_options(settings: Settings) -> PoolOptions:
+def pool_options(settings: Settings) -> PoolOptions:
+    """Return how to connect to the database; raises as `database_url` does."""
     direct = settings.database_direct_url or None
     return PoolOptions(
         dsn=database_url(settings),

@@ -1,0 +1,79 @@
+"""etcd, as the settings name it."""
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from mainspring.adapters.etcd.client import EtcdClient, EtcdOptions
+from mainspring.adapters.etcd.coordination import EtcdCoordination
+from mainspring.adapters.system import SystemClock
+from mainspring.config import Settings
+from mainspring.domain.errors import InvalidConfiguration, MainspringError
+
+_PORT: Final = 2379
+_FIRST_GOOD: Final = (3, 5, 3)
+_LOSES_DATA: Final = ((3, 5, 0), (3, 5, 1), (3, 5, 2))
+
+
+def etcd_coordination(settings: Settings) -> EtcdCoordination:
+    """Return coordination in the configured etcd."""
+    return EtcdCoordination(etcd_options(settings), settings.etcd_prefix, SystemClock())
+
+
+def etcd_options(settings: Settings) -> EtcdOptions:
+    """Return how to connect; raises `InvalidConfiguration` when the certificates are not there."""
+    urls = [urlsplit(url.strip()) for url in settings.etcd_url.split(",")]
+    ca: bytes | None = None
+    if settings.etcd_ca_file:
+        try:
+            ca = Path(settings.etcd_ca_file).read_bytes()
+        except OSError as error:
+            raise InvalidConfiguration(
+                f"etcd_ca_file is {settings.etcd_ca_file!r} and cannot be read ({error.strerror})",
+                field="etcd_ca_file",
+            ) from None
+    return EtcdOptions(
+        endpoints=tuple(f"{_host(url.hostname or '')}:{url.port or _PORT}" for url in urls),
+        is_secure=urls[0].scheme == "https",
+        ca=ca,
+        user=unquote(urls[0].username or ""),
+        password=unquote(urls[0].password or ""),
+    )
+
+
+async def etcd_findings(settings: Settings) -> list[tuple[bool, str]]:
+    """Say of each endpoint whether it answers, has a leader and can be trusted with data."""
+    try:
+        options = etcd_options(settings)
+    except MainspringError as error:
+        return [(False, error.message)]
+    client = EtcdClient(options)
+    try:
+        return [await _finding(client, at, name) for at, name in enumerate(options.endpoints)]
+    finally:
+        await client.close()
+
+
+async def _finding(client: EtcdClient, at: int, name: str) -> tuple[bool, str]:
+    try:
+        status = await client.status(at)
+    except MainspringError as error:
+        return False, error.message
+    said = f"etcd {status.version} at {name}"
+    if not status.leader:
+        return False, f"{said} has no leader; start the other members"
+    version = _version(status.version)
+    if version in _LOSES_DATA:
+        return False, f"{said} is known to lose data; update it to 3.5.3 or later"
+    if version < _FIRST_GOOD:
+        return False, f"{said} gets no repairs any more; update it to 3.5.3 or later"
+    return True, said
+
+
+def _version(text: str) -> tuple[int, ...]:
+    numbers = text.partition("-")[0].split(".")
+    return tuple(int(number) for number in numbers if number.isdecimal())
+
+
+def _host(name: str) -> str:
+    return f"[{name}]" if ":" in name else name
