@@ -7,8 +7,10 @@ from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_
 from urllib.parse import urlsplit, urlunsplit
 
 from mainspring.config.calls import CallSettings
+from mainspring.config.coordination import CoordinationSettings
 from mainspring.config.facts import Facts
 from mainspring.config.remote import RemoteSettings
+from mainspring.config.rpc import RpcSettings
 from mainspring.config.security import SecuritySettings
 from mainspring.domain.priority import Level
 
@@ -16,7 +18,7 @@ PREFIX: Final = "MAINSPRING_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(CallSettings, SecuritySettings, RemoteSettings):
+class Settings(CoordinationSettings, CallSettings, SecuritySettings, RemoteSettings, RpcSettings):
     """The settings of one process. Each field is also the name in ``mainspring.toml``, and in
     upper case after ``MAINSPRING_`` the name in the environment.
     """
@@ -109,6 +111,13 @@ class Settings(CallSettings, SecuritySettings, RemoteSettings):
             "Priority levels that a worker takes tasks from, separated by commas. Empty: "
             "every level",
             choices=tuple(level.value for level in Level),
+        ),
+    ] = ()
+    labels: Annotated[
+        tuple[str, ...],
+        Facts(
+            "What a worker offers to tasks that need it, separated by commas: gpu,region=eu. It "
+            "takes tasks without labels as well"
         ),
     ] = ()
     lease_seconds: Annotated[
@@ -243,7 +252,13 @@ def entries() -> Iterator[Entry]:
     hints = get_type_hints(Settings, include_extras=True)
     parts = {
         field.name
-        for part in (RemoteSettings, CallSettings, SecuritySettings)
+        for part in (
+            RemoteSettings,
+            CallSettings,
+            SecuritySettings,
+            CoordinationSettings,
+            RpcSettings,
+        )
         for field in dataclasses.fields(part)
     }
     for field in sorted(dataclasses.fields(Settings), key=lambda field: field.name in parts):
@@ -256,7 +271,10 @@ def masked(settings: Settings, entry: Entry) -> object:
     value = getattr(settings, entry.name)
     if not entry.facts.secret or not value:
         return value
-    return without_password(value) if entry.name.endswith("_url") else "***"
+    if not entry.name.endswith("_url"):
+        return "***"
+    urls = value.split(",") if entry.name == "etcd_url" else [value]
+    return ",".join(without_password(url.strip()) for url in urls)
 
 
 def without_password(url: str) -> str:

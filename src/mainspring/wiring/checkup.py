@@ -12,6 +12,7 @@ from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings, unknown_variables, without_password
 from mainspring.domain.errors import MainspringError
 from mainspring.ports.clock import Clock
+from mainspring.wiring.coordination import coordination_findings
 from mainspring.wiring.store import database_url, migration_plan, open_store
 
 OFFSET_SECONDS_MAX: Final = 1.0
@@ -44,6 +45,8 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     """Yield what is found about the database and what is in it, part by part; stops where the next
     part cannot be looked at.
     """
+    for is_well, detail in await coordination_findings(settings):
+        yield Finding("etcd", is_well, detail)
     clock = SystemClock()
     try:
         url = database_url(settings)
@@ -115,12 +118,18 @@ async def _workers(settings: Settings) -> AsyncIterator[Finding]:
         found = await store.workers()
         dead_letters = await store.dead_letter_count()
         unserved = await store.unserved(UNSERVED_SECONDS)
+        owners = [state.owner for state in await store.partition_states()]
     except MainspringError as error:
         yield Finding("workers", ok=False, detail=error.message)
         return
     finally:
         await store.close()
     yield Finding("workers", ok=True, detail=f"{len(found)} alive; {dead_letters} dead letters")
+    schedulers, free = len(set(owners) - {None}), owners.count(None)
+    shares = f"{schedulers} own the partitions of schedules" + (
+        f"; {free} have none" if free else ""
+    )
+    yield Finding("schedulers", ok=True, detail=shares)
     detail = (
         f"no task waits for over {UNSERVED_SECONDS:.0f} s without a worker that has its handler"
     )
