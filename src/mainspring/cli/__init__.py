@@ -1,5 +1,28 @@
 """The command line. Commands parse, call one function and print; each loads only what it needs."""
 
-from mainspring.cli.root import main
+import importlib
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from typing import Final
 
-__all__ = ["main"]
+_STOPPED: Final = 130
+"""`exits.EXIT_STOPPED`, known before anything is loaded."""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command line and exit with its status."""
+    asked = signal.getsignal(signal.SIGINT)
+    is_ours = asked is signal.default_int_handler
+    if is_ours:
+        # Until the program is loaded Ctrl-C would show where in the loading it was.
+        signal.signal(signal.SIGINT, _leave)
+    run = importlib.import_module("mainspring.cli.root").run
+    if is_ours:
+        signal.signal(signal.SIGINT, asked)
+    sys.exit(run(arguments))
+
+
+def _leave(*_: object) -> None:
+    os._exit(_STOPPED)

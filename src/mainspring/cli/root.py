@@ -75,11 +75,6 @@ def program() -> None:
     """
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command line and exit with its status."""
-    sys.exit(run(arguments))
-
-
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a command line and return its exit status. A user's mistake shows no stack trace."""
     try:
