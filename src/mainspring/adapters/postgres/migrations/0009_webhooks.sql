@@ -9,6 +9,11 @@ CREATE TABLE mainspring.webhooks (
     sign text COLLATE "C",
     -- Where the deliveries wait.
     queue text COLLATE "C" NOT NULL
+) WITH (
+    -- Whether it is empty is asked by each statement that ends tasks, so what was deleted must go.
+    autovacuum_vacuum_threshold = 500,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_cost_delay = 0
 );
 
 -- The id of a delivery, as `domain.webhooks.delivery_id` has it: the same whoever makes it, and in

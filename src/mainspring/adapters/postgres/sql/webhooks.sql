@@ -1,16 +1,17 @@
 -- fragment: webhooks
 -- Tells the webhooks of tasks that end, whose statement lists them as `endings`. A delivery is a
 -- task like any other. Replaying a dead letter ends it again, so its webhook is kept till then.
--- When no task has a webhook the first condition is all that is looked at.
+-- When no task has a webhook the first condition is all that is looked at; else each is looked up by
+-- key, whatever the planner thinks of joins.
 hooked AS MATERIALIZED (
     SELECT e.id, e.fencing_token, e.task_type, e.queue, e.attempt_count, e.event, e.at, e.error,
         e.reason, w.url, w.sign, w.events, w.queue AS delivery_queue
     FROM endings e
-    JOIN mainspring.webhooks w ON w.task_id = e.id
+    CROSS JOIN LATERAL (SELECT * FROM mainspring.webhooks k WHERE k.task_id = e.id LIMIT 1) w
     WHERE EXISTS (SELECT FROM mainspring.webhooks)
 ), unhooked AS (
-    DELETE FROM mainspring.webhooks w USING hooked h
-    WHERE w.task_id = h.id AND h.event <> 'failed'
+    DELETE FROM mainspring.webhooks w
+    WHERE w.task_id = ANY (ARRAY(SELECT h.id FROM hooked h WHERE h.event <> 'failed'))
 ), delivered AS (
     INSERT INTO mainspring.tasks (
         id, scheduled_at, created_at, timeout_seconds, max_retries, priority, queue, task_type,
