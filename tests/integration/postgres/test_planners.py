@@ -1,6 +1,7 @@
 """Planners on PostgreSQL: two at once, and both die at every point of a tick."""
 
 import asyncio
+import os
 import random
 import signal
 import subprocess
@@ -119,6 +120,7 @@ def start_scheduler(database: str, directory: Path) -> "subprocess.Popen[bytes]"
     return subprocess.Popen(
         [sys.executable, "-m", "mainspring", "scheduler", "--database-url", database],
         cwd=directory,
+        env={**os.environ, "MAINSPRING_SCHEDULER_TTL_SECONDS": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
