@@ -465,3 +465,14 @@ async def test_a_change_wakes_the_planner(scene: Scene) -> None:
         waiting.cancel()
     finally:
         await wakeups.close()
+
+
+async def test_it_is_known_when_a_planner_was_at_work(scene: Scene) -> None:
+    store = Timetable(scene).store
+    assert await store.last_round() is None
+    await store.note_round()
+    noted = scene.clock.now()
+    assert await store.last_round() == noted
+    scene.clock.advance(7.000001)
+    await store.note_round()
+    assert await store.last_round() == noted + timedelta(seconds=7.000001)

@@ -75,6 +75,8 @@ class Metrics(Collector):
         self._duration = _Histogram(LONG_BOUNDS)
         self._dead_letters = 0
         self._leases_expired = 0
+        self._planned_at: datetime | None = None
+        self._owned_partitions = 0
         self._workers: Sequence[WorkerState] = ()
         self._answers: Iterable[tuple[tuple[str, int], int]] = ()
         self._registry = CollectorRegistry()
@@ -98,6 +100,9 @@ class Metrics(Collector):
         self._workers = await self._store.workers()
         self._dead_letters = await self._store.dead_letter_count()
         self._leases_expired = await self._figures.leases_expired()
+        self._planned_at = await self._store.last_round()
+        states = await self._store.partition_states()
+        self._owned_partitions = sum(state.owner is not None for state in states)
         upto = await self._figures.store_now() - _SETTLED
         if self._counted_to is not None:
             for ended in await self._figures.ended_between(
@@ -131,6 +136,7 @@ class Metrics(Collector):
         yield CounterMetricFamily(
             "mainspring_leases_expired", "Leases that nobody renewed", self._leases_expired
         )
+        yield from self._of_schedulers()
         yield from self._of_workers()
         yield from self._of_process()
 
@@ -157,6 +163,19 @@ class Metrics(Collector):
             age.add_metric(key, ages[key])
         yield depth
         yield age
+
+    def _of_schedulers(self) -> Iterable[Metric]:
+        yield GaugeMetricFamily(
+            "mainspring_scheduler_owned_partitions",
+            "Partitions of schedules that a scheduler owns, of 64",
+            self._owned_partitions,
+        )
+        if self._planned_at is not None:
+            yield GaugeMetricFamily(
+                "mainspring_scheduler_last_tick_timestamp_seconds",
+                "When a scheduler was last done with what was due, by the store's clock",
+                self._planned_at.timestamp(),
+            )
 
     def _of_workers(self) -> Iterable[Metric]:
         states = GaugeMetricFamily("mainspring_workers", "Workers alive", labels=["state"])

@@ -320,6 +320,14 @@ class ScheduleStore(ScheduleBook, Epochs, Protocol):
         """Return active schedules whose next time was computed under this zone print."""
         ...
 
+    async def note_round(self) -> None:
+        """Note that a planner has looked at what is due, and is done with it, by now."""
+        ...
+
+    async def last_round(self) -> datetime | None:
+        """Return the last time that was noted with `note_round`; None: there is none."""
+        ...
+
     async def forget_ticks(self, keep_days: float, limit: int) -> int:
         """Remove ticks whose nominal time is older than that and whose run has ended, and those
         of deleted schedules; returns how many.

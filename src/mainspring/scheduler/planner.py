@@ -40,6 +40,9 @@ _LOGGER: Final = logging.getLogger("mainspring.scheduler")
 POLL_SECONDS: Final = 1.0
 """The longest pause: how soon the end of a run is noticed, and a change whose hint was lost."""
 
+NOTE_SECONDS: Final = 5.0
+"""How often a planner notes that it has been at work."""
+
 BATCH: Final = 500
 """Schedules that are planned in one step and stored by one statement."""
 
@@ -128,6 +131,7 @@ class Planner:
         self._ids = ids
         self._alert = alert
         self._has_checked_zones = False
+        self._noted_at: float | None = None
         self.next_seconds: float | None = None
         """Seconds from the last round to the next time of any schedule; None: there is none."""
 
@@ -162,8 +166,16 @@ class Planner:
             self.next_seconds = None
             return 0
         await self._expire()
-        count = await self._take_ends()
-        return count + await self._plan_due()
+        count = await self._take_ends() + await self._plan_due()
+        await self._note_round()
+        return count
+
+    async def _note_round(self) -> None:
+        """Let everybody see that planning goes on; seldom, because it is a write."""
+        now = self._clock.monotonic()
+        if self._noted_at is None or now - self._noted_at >= NOTE_SECONDS:
+            await self._store.note_round()
+            self._noted_at = now
 
     async def _rest(self, wakeups: Wakeups, seconds: float) -> None:
         """Wait for the next time, or for a change; other hints are not for the planner."""

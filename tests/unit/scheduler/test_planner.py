@@ -499,3 +499,13 @@ async def test_an_outage_is_survived() -> None:
         house.clock.advance(0.5)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_rounds_are_noted_now_and_then() -> None:
+    house = House()
+    await house.pass_time(0)
+    assert await house.store.last_round() == START
+    await house.pass_time(1 / 60)
+    assert await house.store.last_round() == START
+    await house.pass_time(5 / 60)
+    assert await house.store.last_round() == START + timedelta(seconds=6)

@@ -38,6 +38,7 @@ class ScheduleTables:
         self.tables = tables
         self.schedules: dict[UUID, StoredSchedule] = {}
         self.names: dict[str, UUID] = {}
+        self.last_round: datetime | None = None
         self.ticks: dict[UUID, dict[datetime, TickRow]] = {}
         self.counts: dict[UUID, dict[str, int]] = {}
 
@@ -156,6 +157,14 @@ class MemoryScheduling:
             if (one.timezone, one.zone_print) == (timezone, zone_print)
         ]
         return [self._schedule_tables.read(one.id) for one in found[:limit]]
+
+    async def note_round(self) -> None:
+        """Note that a planner is done by now."""
+        self._schedule_tables.last_round = self._schedule_tables.tables.now()
+
+    async def last_round(self) -> datetime | None:
+        """Return the last time that was noted."""
+        return self._schedule_tables.last_round
 
     async def forget_ticks(self, keep_days: float, limit: int) -> int:
         """Remove old ticks, and those of deleted schedules."""

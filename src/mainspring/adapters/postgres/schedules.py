@@ -20,6 +20,8 @@ _DELETE: Final = QUERIES["delete_schedule"]
 _TICKS: Final = QUERIES["ticks"]
 _ZONES: Final = QUERIES["zone_prints"]
 _OF_ZONE: Final = QUERIES["schedules_of_zone"]
+_NOTE_ROUND: Final = QUERIES["note_round"]
+_LAST_ROUND: Final = QUERIES["last_round"]
 _FORGET_TICKS: Final = QUERIES["forget_ticks"]
 _FORGET_SCHEDULES: Final = QUERIES["forget_schedules"]
 _DAY_SECONDS: Final = 86400.0
@@ -81,6 +83,15 @@ class Scheduling(StorePart):
         """Return active schedules computed under a zone print."""
         rows = await self._main.fetch(_OF_ZONE, timezone, zone_print, limit)
         return [schedule_of(row) for row in rows]
+
+    async def note_round(self) -> None:
+        """Note that a planner is done by now."""
+        await self._main.fetch(_NOTE_ROUND, self._now())
+
+    async def last_round(self) -> datetime | None:
+        """Return the last time that was noted."""
+        rows = await self._main.fetch(_LAST_ROUND)
+        return rows[0]["planned_at"] if rows else None
 
     async def forget_ticks(self, keep_days: float, limit: int) -> int:
         """Remove old ticks, and deleted schedules that have none left."""

@@ -405,6 +405,18 @@ WHERE s.status = 'active' AND s.deleted_at IS NULL AND s.name > '' AND s.timezon
     AND s.zone_print = $2
 LIMIT $3;
 
+-- name: note_round
+-- One row for all planners, written every few seconds. Kept as microseconds since 1970.
+-- $1 now or NULL.
+INSERT INTO mainspring.counters AS c (name, value)
+SELECT 'planned_at',
+    (extract(epoch FROM coalesce($1::timestamptz, clock_timestamp())) * 1000000)::bigint
+ON CONFLICT (name) DO UPDATE SET value = greatest(c.value, excluded.value);
+
+-- name: last_round
+SELECT to_timestamp(c.value / 1000000.0) AS planned_at
+FROM mainspring.counters c WHERE c.name = 'planned_at';
+
 -- name: forget_ticks
 -- Old ticks of each schedule from its oldest on, and all those of a deleted one.
 -- $1 now or NULL, $2 seconds that they are kept, $3 limit.
