@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from mainspring.cli.inputs import parse_since
-from mainspring.cli.options import json_option, settings_of, store_options
+from mainspring.cli.options import database_settings_of, json_option, store_options
 from mainspring.cli.output import print_json, print_table, when
 from mainspring.cli.stores import with_store
 from mainspring.domain.namespaces import check_namespace
@@ -45,7 +45,7 @@ def list_records(
         since=None if since is None else parse_since(since, "since"),
     )
     check_whole(limit, "limit", 1, _LIMIT_MAX)
-    settings = settings_of(database_url=database_url, data_dir=data_dir)
+    settings = database_settings_of(database_url=database_url, data_dir=data_dir)
     found = with_store(settings, lambda store: store.audit(limit, which))
     if as_json:
         for at, record in found:
