@@ -108,6 +108,7 @@ class Mainspring(DeclaredSchedules):
         max_retries: int | None = None,
         backoff: str | Backoff | None = None,
         queue: str | None = None,
+        labels: Sequence[str] | None = None,
         process: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
     ) -> Register: ...
@@ -125,9 +126,10 @@ class Mainspring(DeclaredSchedules):
 
         The name defaults to that of the function. `timeout` is the longest an attempt may run, in
         seconds (300); `max_retries` the further attempts after a failure (3); `priority` 0 to 10
-        (5); `backoff` the name of a kind or a `Backoff`; `queue` where its tasks wait. With
-        `process=True` a plain function runs alone in a process that can be killed. After one of
-        `final_errors` there is no further attempt. Raises `InvalidValue`.
+        (5); `backoff` the name of a kind or a `Backoff`; `queue` where its tasks wait;
+        `labels` what their workers have to offer, such as ``["gpu"]``. With `process=True` a plain
+        function runs alone in a process that can be killed. After one of `final_errors` there is
+        no further attempt. Raises `InvalidValue`.
         """
         options = checked_options(defaults)
         if any(getattr(options, name) is not None for name in ("key", "at", "delay", "webhook")):
@@ -147,6 +149,7 @@ class Mainspring(DeclaredSchedules):
                 timeout_seconds=full.timeout,
                 max_retries=full.max_retries,
                 backoff=full.backoff,
+                labels=full.labels,
                 final_errors=_checked_errors(final_errors),
             )
             self.registry.add(definition)

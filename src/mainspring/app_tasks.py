@@ -137,8 +137,9 @@ class TaskType(Generic[P, Q, R]):
         """Return this task type with choices for the next submission.
 
         Takes `at` or `delay` (`in_`), `priority`, `queue`, `timeout`, `max_retries`, `backoff`,
-        `key` and `webhook`; see `TaskOptions` for units and bounds. With `connection` the task is
-        stored inside the caller's transaction on it: asyncpg, psycopg 3, SQLAlchemy or Django.
+        `key`, `labels` and `webhook`; see `TaskOptions` for units and bounds. With `connection` the
+        task is stored inside the caller's transaction on it: asyncpg, psycopg 3, SQLAlchemy or
+        Django.
         """
         return TaskCall(self._app, self.definition, checked_options(options), connection)
 

@@ -20,6 +20,7 @@ from mainspring.api.schemas import (
 )
 from mainspring.core.json_encoding import encode
 from mainspring.core.remote_work import Offer, RemoteWork, Report
+from mainspring.domain.placement import check_offered
 from mainspring.domain.priority import lane_of
 from mainspring.domain.task import (
     Cancelled,
@@ -133,6 +134,7 @@ def offer_of(body: ClaimIn) -> Offer:
         task_types=tuple(sorted(set(body.task_types))),
         queues=None if body.queues is None else tuple(body.queues),
         lanes=None if body.levels is None else tuple(map(lane_of, body.levels)),
+        labels=check_offered(body.labels),
         limit=body.limit,
         lease_seconds=body.lease_seconds,
         wait_seconds=body.wait_seconds,

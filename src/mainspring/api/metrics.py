@@ -74,6 +74,7 @@ class Metrics(Collector):
         self._lateness = _Histogram(LATE_BOUNDS)
         self._duration = _Histogram(LONG_BOUNDS)
         self._dead_letters = 0
+        self._unplaceable = 0
         self._leases_expired = 0
         self._planned_at: datetime | None = None
         self._owned_partitions = 0
@@ -99,6 +100,7 @@ class Metrics(Collector):
         """Look at the store once."""
         self._workers = await self._store.workers()
         self._dead_letters = await self._store.dead_letter_count()
+        self._unplaceable = sum(one.count for one in await self._store.unplaceable())
         self._leases_expired = await self._figures.leases_expired()
         self._planned_at = await self._store.last_round()
         states = await self._store.partition_states()
@@ -132,6 +134,11 @@ class Metrics(Collector):
         )
         yield GaugeMetricFamily(
             "mainspring_dead_letters", "Tasks that failed for good", self._dead_letters
+        )
+        yield GaugeMetricFamily(
+            "mainspring_unplaceable_tasks",
+            "Due tasks that no live worker can take for the labels that they need",
+            self._unplaceable,
         )
         yield CounterMetricFamily(
             "mainspring_leases_expired", "Leases that nobody renewed", self._leases_expired

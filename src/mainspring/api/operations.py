@@ -215,6 +215,7 @@ async def stats_of(gateway: Gateway, who: Principal) -> StatsOut:
         workers=len(workers),
         slots=sum(worker.slots for worker in workers),
         busy=sum(worker.busy for worker in workers),
+        unplaceable=sum(one.count for one in await gateway.unplaceable(who)),
         turned_away={level.value: count for level, count in shedder.turned_away.items()},
         store_answers_in_seconds=round(shedder.pressure.seconds, 4),
     )

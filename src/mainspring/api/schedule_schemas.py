@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from mainspring.api.schemas import BackoffIn, In, Instant, Name, Priority, Retries, Seconds
+from mainspring.api.schemas import BackoffIn, In, Instant, Labels, Name, Priority, Retries, Seconds
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import OnConflict
 from mainspring.domain.retry import BackoffKind
@@ -51,6 +51,7 @@ class OptionsIn(TimetableIn, frozen=True, kw_only=True):
     start_deadline: Span | None = None
     pause_after_failures: Count | None = None
     queue: Name | None = None
+    labels: Labels | None = None
     priority: Priority | None = None
     timeout: Seconds | None = None
     max_retries: Retries | None = None

@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
+from mainspring.domain.placement import LABEL_LENGTH_MAX, LABELS_MAX, OFFERED_MAX
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import BackoffKind
 from mainspring.domain.status import TaskStatus
@@ -31,6 +32,19 @@ _INK: Final = (
 
 Name = Annotated[
     str, Meta(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$", min_length=1, max_length=200)
+]
+Label = Annotated[
+    str,
+    Meta(
+        pattern=r"^[A-Za-z0-9_.-]+(=[A-Za-z0-9_.-]+)?$",
+        min_length=1,
+        max_length=LABEL_LENGTH_MAX,
+        examples=["gpu", "region=eu"],
+    ),
+]
+Labels = Annotated[
+    list[Label],
+    Meta(max_length=LABELS_MAX, description="What the worker of the task has to offer"),
 ]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[ -~]+$")]
 Priority = Annotated[int, Meta(ge=0, le=10)]
@@ -93,6 +107,7 @@ class TaskIn(In, frozen=True):
     task_type: Name
     payload: dict[str, Any] | None = None
     queue: Name | None = None
+    labels: Labels | None = None
     priority: Priority | None = None
     scheduled_at: Instant | None = None
     delay: Delay | None = None
@@ -169,6 +184,10 @@ class ClaimIn(In, frozen=True):
     task_types: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
     queues: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | None = None
     levels: Annotated[list[Level], Meta(min_length=1, max_length=5)] | None = None
+    labels: Annotated[
+        list[Label],
+        Meta(max_length=OFFERED_MAX, description="What the worker offers to tasks that need it"),
+    ] = []
     limit: Annotated[int, Meta(ge=1, le=1000)] = 1
     lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
     wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
@@ -237,6 +256,7 @@ class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
     task_id: UUID
     task_type: str
     queue: str
+    labels: tuple[str, ...] = ()
     priority: int
     status: TaskStatus
     is_new: bool
@@ -327,6 +347,9 @@ class StatsOut(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     slots: int
     busy: int
+    unplaceable: int
+    """Due tasks that no live worker can take for the labels that they need."""
+
     turned_away: dict[str, int]
     store_answers_in_seconds: float
 

@@ -38,6 +38,7 @@ from mainspring.core.gateway import SUBMIT_SECONDS, Gateway
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.task_events import EventId, TaskEvent, parse_event_id
 from mainspring.domain.namespaces import plain_key, plain_queue
+from mainspring.domain.placement import labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.domain.values import check_key, parse_instant
@@ -190,6 +191,7 @@ class TaskRoutes:
             task_id=stored.id,
             task_type=task.task_type,
             queue=plain_queue(task.queue),
+            labels=labels_of(task.queue),
             priority=task.priority,
             status=status,
             is_new=stored.is_new,

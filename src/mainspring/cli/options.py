@@ -45,6 +45,7 @@ def worker_options(command: F) -> F:
     for option in (
         click.option("--concurrency", type=int, help="Tasks at a time in each runner process."),
         click.option("--processes", type=int, help="Runner processes (default: one a core)."),
+        click.option("--labels", help="Offer these labels to tasks that need them: gpu,region=eu."),
         click.option("--levels", help="Take only these priority levels: critical,high,..."),
         click.option("--queues", help="Take only from these queues: a,b."),
         click.option("--app", metavar="MODULE:APP", help="App whose handlers run."),
@@ -56,6 +57,9 @@ def worker_options(command: F) -> F:
 def listen_options(command: F) -> F:
     """Add the options that say where the API listens."""
     for option in (
+        click.option(
+            "--grpc-port", type=int, help="Port of the gRPC API (default: 8401; -1: none)."
+        ),
         click.option("--port", type=int, help="Port of the API (default: 8400)."),
         click.option("--host", help="Address that the API listens on (default: 127.0.0.1)."),
     ):

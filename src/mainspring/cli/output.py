@@ -68,7 +68,7 @@ def shortened(text: str, length: int) -> str:
 def print_task(task: Task) -> None:
     """Write one task, a field a line."""
     for name, value in msgspec.structs.asdict(task).items():
-        if name == "attempts" or value is None:
+        if name == "attempts" or value is None or value == ():
             continue
         click.echo(f"{name:<18} {escaped(_plain(value))}")
     for attempt in task.attempts:
@@ -83,4 +83,6 @@ def _plain(value: object) -> str:
         return when(value)
     if isinstance(value, msgspec.Raw):
         return bytes(value).decode()
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
     return str(value)

@@ -1,5 +1,6 @@
 """`mainspring queues`: what waits where, and the switches."""
 
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -8,6 +9,8 @@ from mainspring.cli.installations import with_installation
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import note, print_json, print_table
 from mainspring.core.installation import Installation
+from mainspring.ports.branches import BranchState
+from mainspring.ports.store import QueueState
 
 
 @click.group()
@@ -19,7 +22,10 @@ def queues() -> None:
 @json_option
 @store_options
 def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
-    """List queues with their counts, which stop at 100,000."""
+    """List queues with their counts, which stop at 100,000.
+
+    Below a queue stands what of it needs labels, and how many live workers can take that.
+    """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     found = with_installation(settings, lambda installation: installation.lifecycle.queues())
     if as_json:
@@ -28,20 +34,29 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
         return
     print_table(
         ("QUEUE", "STATE", "READY", "SCHEDULED", "RUNNING", "OLDEST READY"),
-        (
-            (
-                state.queue,
-                "paused" if state.paused else "active",
-                state.ready,
-                state.scheduled,
-                state.running,
-                "-"
-                if state.oldest_ready_seconds is None
-                else f"{state.oldest_ready_seconds:.0f} s",
-            )
-            for state in found
-        ),
+        (row for state in found for row in _rows(state)),
     )
+
+
+def _rows(state: QueueState) -> Iterator[Sequence[object]]:
+    """Yield a line for a queue, and one for each set of labels that tasks of it need."""
+    yield (state.queue, "paused" if state.paused else "active", *_counts(state))
+    for branch in state.branches:
+        yield (f"  {','.join(branch.labels)}", _placed(branch), *_counts(branch))
+
+
+def _placed(branch: BranchState) -> str:
+    if not branch.workers:
+        return "no worker"
+    if branch.unplaceable:
+        return "no handler"
+    return "1 worker" if branch.workers == 1 else f"{branch.workers} workers"
+
+
+def _counts(state: QueueState | BranchState) -> Sequence[object]:
+    oldest = state.oldest_ready_seconds
+    age = "-" if oldest is None else f"{oldest:.0f} s"
+    return (state.ready, state.scheduled, state.running, age)
 
 
 @queues.command()

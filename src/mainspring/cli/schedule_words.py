@@ -87,6 +87,7 @@ def policy_options(command: F) -> F:
 def run_options(command: F) -> F:
     """Add the options that say what each run submits."""
     for option in (
+        click.option("--labels", metavar="A,B=C", help="What its worker has to offer: gpu."),
         click.option("--backoff", metavar="KIND", help="exponential, linear or fixed."),
         click.option("--max-retries", type=int, help="Further attempts after a failure (3)."),
         click.option("--timeout", metavar="S", help="Longest an attempt may run (300s)."),

@@ -23,6 +23,7 @@ def worker(
     app: str | None,
     queues: str | None,
     levels: str | None,
+    labels: str | None,
     processes: int | None,
     concurrency: int | None,
     database_url: str | None,
@@ -39,6 +40,7 @@ def worker(
         app=app,
         queues=queues,
         levels=levels,
+        labels=labels,
         processes=processes,
         concurrency=concurrency,
         database_url=database_url,
@@ -58,10 +60,21 @@ def worker(
 @listen_options
 @store_options
 def api(
-    *, host: str | None, port: int | None, database_url: str | None, data_dir: Path | None
+    *,
+    host: str | None,
+    port: int | None,
+    grpc_port: int | None,
+    database_url: str | None,
+    data_dir: Path | None,
 ) -> int:
     """Serve the API until SIGTERM or Ctrl-C."""
-    settings = settings_of(host=host, port=port, database_url=database_url, data_dir=data_dir)
+    settings = settings_of(
+        host=host,
+        port=port,
+        grpc_port=grpc_port,
+        database_url=database_url,
+        data_dir=data_dir,
+    )
     configure_logs(settings.log_level, settings.log_format)
     done = uvloop.run(run_api(settings, note))
     return EXIT_DONE if done else EXIT_FAILED

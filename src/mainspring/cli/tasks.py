@@ -27,6 +27,7 @@ from mainspring.core.installation import Installation
 from mainspring.core.options import TaskOptions, checked_options
 from mainspring.core.submission import build_task, complete_options
 from mainspring.domain.errors import AccessDenied, WaitTimedOut
+from mainspring.domain.placement import base_of, can_take, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Task
 from mainspring.domain.values import check_name, parse_instant
@@ -46,6 +47,8 @@ def tasks() -> None:
 
 def _task_options(command: F) -> F:
     for option in (
+        click.option("--labels", metavar="A,B=C", help="What its worker has to offer: gpu."),
+        click.option("--webhook", metavar="URL", help="URL that is told when the task ends."),
         click.option("--key", help="Idempotency key: the same task twice under it makes one."),
         click.option("--backoff", metavar="KIND", help="exponential, linear or fixed."),
         click.option("--max-retries", type=int, help="Further attempts after a failure (3)."),
@@ -63,7 +66,17 @@ def _task_options(command: F) -> F:
 def _chosen(given: Mapping[str, Any]) -> TaskOptions:
     """Turn the words of the command line into checked options."""
     chosen = {
-        name: given[name] for name in ("at", "queue", "priority", "max_retries", "backoff", "key")
+        name: given[name]
+        for name in (
+            "at",
+            "queue",
+            "priority",
+            "max_retries",
+            "backoff",
+            "key",
+            "labels",
+            "webhook",
+        )
     }
     for name in ("delay", "timeout"):
         text = given[name]
@@ -134,7 +147,7 @@ async def _submit(
         note(f"key {built.key!r} was used before; this is the task of that time")
     if not as_json:
         click.echo(str(stored.id))
-    await _note_unserved(installation, built.task_type)
+    await _note_unserved(installation, built)
     status: TaskStatus | None = None
     if do_wait:
         try:
@@ -157,8 +170,11 @@ async def _submit(
     return EXIT_FAILED
 
 
-async def _note_unserved(installation: Installation, task_type: str) -> None:
-    """A misspelt type is no error, a worker for it may come later; but it should not surprise."""
+async def _note_unserved(installation: Installation, task: NewTask) -> None:
+    """A misspelt type or label is no error, a worker for it may come later; but it should not
+    surprise.
+    """
+    task_type = task.task_type
     try:
         workers = await installation.lifecycle.workers()
     except AccessDenied:
@@ -169,6 +185,11 @@ async def _note_unserved(installation: Installation, task_type: str) -> None:
     elif not any(task_type in worker.task_types for worker in workers):
         known = ", ".join(sorted({name for worker in workers for name in worker.task_types}))
         note(f"no worker has a handler for {task_type!r}, so the task waits; they have: {known}")
+    elif not any(can_take(worker.labels, worker.queues, task.queue) for worker in workers):
+        needed = ",".join(labels_of(task.queue)) or "no labels"
+        note(
+            f"no worker takes tasks of queue {base_of(task.queue)!r} with {needed}; the task waits"
+        )
 
 
 def _result(task: Task) -> str:
@@ -279,7 +300,7 @@ def print_tasks(found: list[Task]) -> None:
             (
                 task.task_id,
                 task.task_type,
-                "ready" if task.ready else task.status,
+                task.placement or ("ready" if task.ready else task.status),
                 task.priority,
                 task.queue,
                 when(task.scheduled_at),

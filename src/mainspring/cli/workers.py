@@ -26,7 +26,7 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
             print_json(state)
         return
     print_table(
-        ("WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "LEVELS", "SEEN"),
+        ("WORKER", "HOST", "PID", "STATE", "BUSY", "SLOTS", "QUEUES", "LEVELS", "LABELS", "SEEN"),
         (
             (
                 state.worker_id,
@@ -37,6 +37,7 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
                 state.slots,
                 "all" if state.queues is None else ",".join(state.queues),
                 "all" if state.lanes is None else ",".join(state.lanes),
+                ",".join(state.labels) or "-",
                 when(state.seen_at),
             )
             for state in found

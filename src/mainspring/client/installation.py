@@ -27,6 +27,7 @@ from mainspring.domain.errors import (
     TaskNotFound,
     Unavailable,
 )
+from mainspring.domain.placement import base_of, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.domain.values import check_instant, check_name, shown

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from mainspring.config.settings import Entry
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.placement import check_offered
 from mainspring.domain.values import check_name, shown
 
 _WHOLE_NUMBER_LENGTH_MAX: Final = 18
@@ -55,7 +56,9 @@ def _accept_path(_entry: Entry, label: str, value: object) -> Path:
     raise InvalidValue(f"{label} is {shown(value)}; give the path of a directory")
 
 
-def _accept_names(_entry: Entry, label: str, value: object) -> tuple[str, ...]:
+def _accept_names(entry: Entry, label: str, value: object) -> tuple[str, ...]:
+    if entry.name == "labels":
+        return check_offered(value, label)
     parts = value.split(",") if isinstance(value, str) else value
     if not isinstance(parts, list | tuple):
         raise InvalidValue(f"{label} is {shown(value)}; give names separated by commas")

@@ -24,6 +24,7 @@ from mainspring.domain.namespaces import (
     plain_queue,
     stored_queue,
 )
+from mainspring.domain.placement import base_of
 from mainspring.ports.access import Access, Identity, KeyRecord, Scope, Tokens
 from mainspring.ports.clock import Clock
 
@@ -66,8 +67,10 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         return self.queues is None or queue in self.queues
 
     def stored_queue(self, queue: str) -> str:
-        """Return the stored name of a queue, or raise `Forbidden` if the key is not for it."""
-        if not self.may_use(queue):
+        """Return the stored name of a queue, or of a branch of it, or raise `Forbidden` if the key
+        is not for it.
+        """
+        if not self.may_use(base_of(queue)):
             raise Forbidden(f"this key is not for the queue {queue!r}", field="queue")
         return stored_queue(self.namespace, queue)
 

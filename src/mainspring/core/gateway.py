@@ -40,6 +40,7 @@ from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Origin, Submission, Task
 from mainspring.domain.values import check_name, shown
 from mainspring.ports.access import Scope
+from mainspring.ports.branches import Unplaceable
 from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilter, WorkerState
 
 SUBMIT_SECONDS: Final = 4.4
@@ -169,6 +170,15 @@ class Gateway:
             msgspec.structs.replace(state, queue=plain_queue(state.queue))
             for state in states
             if who.sees(state.queue)
+        ]
+
+    async def unplaceable(self, who: Principal) -> list[Unplaceable]:
+        """Return which due tasks of who asks no live worker can take for their labels."""
+        who.require(Scope.READ)
+        return [
+            msgspec.structs.replace(one, queue=plain_queue(one.queue))
+            for one in await self._store.unplaceable()
+            if who.sees(one.queue)
         ]
 
     async def pause(self, who: Principal, queue: str) -> None:

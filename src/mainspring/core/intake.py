@@ -14,6 +14,7 @@ from mainspring.core.builtin_tasks import check_builtin
 from mainspring.core.options import DEFAULTS, TaskOptions, checked_options, fingerprint
 from mainspring.domain.errors import InvalidValue, KeyConflict, PayloadTooLarge
 from mainspring.domain.namespaces import stored_key, stored_queue
+from mainspring.domain.placement import branch_of
 from mainspring.domain.retry import Backoff
 from mainspring.domain.task import NewTask, Origin
 from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_name, shown
@@ -28,6 +29,7 @@ OPTION_FIELDS: Final = (
     "max_retries",
     "retry_backoff",
     "key",
+    "labels",
     "webhook",
 )
 TASK_FIELDS: Final = ("task_type", "payload", *OPTION_FIELDS)
@@ -79,7 +81,7 @@ class Intake:
             id=self._ids.task_id(stored),
             task_type=task_type,
             payload=payload,
-            queue=principal.stored_queue(queue),
+            queue=principal.stored_queue(branch_of(queue, options.labels)),
             priority=options.priority,  # type: ignore[arg-type]
             scheduled_at=options.at,
             delay_seconds=options.delay or 0.0,

@@ -5,13 +5,14 @@ command line, and for a line of an imported file.
 """
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, TypedDict
 
 import msgspec
 
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.placement import Labels, check_labels
 from mainspring.domain.priority import DEFAULT
 from mainspring.domain.retry import DELAY_MAX_SECONDS, Backoff, BackoffKind
 from mainspring.domain.task import (
@@ -68,6 +69,9 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     key: str | None = None
     """Idempotency key: submitting the same task twice under one key makes one task."""
 
+    labels: Labels | None = None
+    """What the worker has to offer, such as ``gpu`` or ``region=eu`` (default: nothing)."""
+
     webhook: Webhook | None = None
     """URL that is told when the task ends; or an object with a `url`, the `events` it is told of
     (completed, failed, cancelled, discarded; default: all) and the name of a secret to `sign`
@@ -94,6 +98,7 @@ class OptionKeywords(TypedDict, total=False):
     max_retries: int | None
     backoff: Backoff | str | None
     key: str | None
+    labels: Sequence[str] | str | None
     webhook: str | Mapping[str, Any] | Webhook | None
 
 
@@ -107,6 +112,7 @@ DEFAULTS: Final = TaskOptions(
     timeout=DEFAULT_TIMEOUT_SECONDS,
     max_retries=DEFAULT_MAX_RETRIES,
     backoff=Backoff(),
+    labels=(),
 )
 
 
@@ -115,7 +121,7 @@ def checked_options(given: Mapping[str, Any], prefix: str = "") -> TaskOptions:
 
     `at` (also `scheduled_at`) takes a datetime with an offset or ISO 8601 text; `delay` (also
     `in_`) and `timeout` take seconds or a timedelta; `backoff` takes a `Backoff` or the name of a
-    kind. Raises `InvalidValue` with the name of the field.
+    kind; `labels` a list or text with commas. Raises `InvalidValue` with the name of the field.
     """
     options: dict[str, Any] = {}
     for name, value in given.items():
@@ -159,6 +165,8 @@ def _check(name: str, field: str, value: Any) -> Any:  # noqa: PLR0911 - one ret
             return check_whole(value, field, 0, RETRIES_MAX)
         case "backoff":
             return check_backoff(value, field)
+        case "labels":
+            return check_labels(value, field)
         case "webhook":
             return check_webhook(value, field)
         case _:
@@ -191,8 +199,9 @@ def check_backoff(value: object, field: str = "backoff") -> Backoff:
 def fingerprint(task_type: str, payload: str, options: TaskOptions) -> str:
     """Return the digest of what was asked for: equal for two submissions that ask for the same."""
     chosen = {**msgspec.structs.asdict(options), "key": None}
-    if options.webhook is None:
-        # As before there were webhooks, so that keys of that time still fit.
-        del chosen["webhook"]
+    # As before there were labels and webhooks, so that keys of that time still fit.
+    for name in ("labels", "webhook"):
+        if not chosen[name]:
+            del chosen[name]
     asked = (task_type, msgspec.json.decode(payload), chosen)
     return hashlib.sha256(msgspec.json.encode(asked, order="sorted")).hexdigest()

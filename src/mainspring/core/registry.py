@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from mainspring.domain.errors import InvalidValue, UnknownTaskType
+from mainspring.domain.placement import Labels
 from mainspring.domain.priority import DEFAULT
 from mainspring.domain.retry import Backoff
 from mainspring.domain.task import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_TIMEOUT_SECONDS
@@ -43,6 +44,9 @@ class TaskDefinition(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     max_retries: int = DEFAULT_MAX_RETRIES
     backoff: Backoff = Backoff()
+    labels: Labels = ()
+    """What the workers of its tasks have to offer."""
+
     final_errors: tuple[type[BaseException], ...] = ()
     """Errors after which there is no further attempt."""
 

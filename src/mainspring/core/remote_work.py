@@ -40,6 +40,7 @@ LEASE_SECONDS_MIN: Final = 1.0
 LEASE_SECONDS_MAX: Final = 3600.0
 WAIT_SECONDS_MAX: Final = 60.0
 _POLL_SECONDS: Final = 0.2
+_BEAT_SECONDS: Final = 5.0
 _SHARES_MAX: Final = 10_000
 _STATUSES: Final = {
     Completed: TaskStatus.COMPLETED,
@@ -55,6 +56,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     task_types: tuple[str, ...]
     queues: tuple[str, ...] | None = None
     lanes: tuple[Level, ...] | None = None
+    labels: tuple[str, ...] = ()
     limit: int = 1
     lease_seconds: float = 60.0
     wait_seconds: float = 0.0
@@ -88,7 +90,12 @@ class RemoteWork:
         who.require(Scope.WORK)
         worker_id = self._worker_id(who, offer.worker_id)
         deadline = self._clock.monotonic() + offer.wait_seconds
+        beat_at = self._clock.monotonic()
         while True:
+            if offer.labels and self._clock.monotonic() >= beat_at:
+                # Placement counts on the workers that were seen lately.
+                await self._beat(worker_id, who, offer, 0)
+                beat_at += _BEAT_SECONDS
             leases, _ = await self._claim_now(who, worker_id, offer)
             left = deadline - self._clock.monotonic()
             if leases or left <= 0:
@@ -217,6 +224,7 @@ class RemoteWork:
             # All names, so that one made meanwhile in another namespace is not among them.
             queues=visible,
             lanes=offer.lanes,
+            labels=offer.labels,
             served=share.served,
         )
         claim = await self._store.claim(request)
@@ -237,8 +245,10 @@ class RemoteWork:
                 worker_id=worker_id,
                 hostname="remote",
                 pid=0,
+                task_types=offer.task_types,
                 queues=queues,
                 lanes=offer.lanes,
+                labels=offer.labels,
                 slots=offer.limit,
                 busy=busy,
             )

@@ -9,19 +9,21 @@ from datetime import date, datetime, timedelta
 from typing import Any, Final, TypedDict
 
 from mainspring.core.builtin_tasks import check_builtin
-from mainspring.core.options import checked_options
+from mainspring.core.options import TaskOptions, checked_options
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.submission import complete_options, encode_payload
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.placement import base_of, branch_of, labels_of
 from mainspring.domain.retry import Backoff
 from mainspring.domain.schedule import ExclusionCalendar, MisfirePolicy, OverlapPolicy
+from mainspring.domain.task import DEFAULT_QUEUE
 from mainspring.domain.values import check_instant, check_name, shown
 from mainspring.ports.schedules import TaskTemplate
 
 
 class ScheduleKeywords(TypedDict, total=False):
     """Choices about a schedule; None means not given. `domain.schedule.ScheduleSpec` says what
-    they mean, and `core.options.TaskOptions` what the last five do to each task.
+    they mean, and `core.options.TaskOptions` what the last six do to each task.
     """
 
     cron: str | Sequence[str] | None
@@ -49,9 +51,10 @@ class ScheduleKeywords(TypedDict, total=False):
     timeout: float | timedelta | None
     max_retries: int | None
     backoff: Backoff | str | None
+    labels: Sequence[str] | str | None
 
 
-TASK_WORDS: Final = frozenset({"queue", "priority", "timeout", "max_retries", "backoff"})
+TASK_WORDS: Final = frozenset({"queue", "priority", "timeout", "max_retries", "backoff", "labels"})
 
 _KINDS: Final = frozenset({"cron", "every_seconds", "at"})
 _SECONDS: Final = {
@@ -150,7 +153,7 @@ def template_of(
     full = complete_options(chosen, definition)
     template = {
         "task_type": check_name(task_type, "task_type"),
-        "queue": full.queue,
+        "queue": _branch(chosen, full, known),
         "priority": full.priority,
         "timeout_seconds": full.timeout,
         "max_retries": full.max_retries,
@@ -158,7 +161,7 @@ def template_of(
     }
     if known is not None:
         words = {"timeout": "timeout_seconds"}
-        for word in TASK_WORDS:
+        for word in TASK_WORDS - {"queue", "labels"}:
             if getattr(chosen, word) is None:
                 name = words.get(word, word)
                 template[name] = getattr(known, name)
@@ -168,6 +171,15 @@ def template_of(
         text = encode_payload({} if payload is None else payload, definition)
     check_builtin(task_type, text)
     return TaskTemplate(payload=text, **template)  # type: ignore[arg-type]
+
+
+def _branch(chosen: TaskOptions, full: TaskOptions, known: TaskTemplate | None) -> str:
+    """Return the queue of the runs as it is stored, with the labels that they need."""
+    queue, labels = full.queue, full.labels
+    if known is not None:
+        queue = base_of(known.queue) if chosen.queue is None else queue
+        labels = labels_of(known.queue) if chosen.labels is None else labels
+    return branch_of(queue or DEFAULT_QUEUE, labels)
 
 
 def _seconds(value: Any) -> Any:

@@ -7,6 +7,7 @@ import msgspec
 
 from mainspring.core.planning import spec_of
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.placement import base_of, labels_of
 from mainspring.domain.schedule import (
     ScheduleKind,
     ScheduleSpec,
@@ -72,6 +73,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     """Why it could not be planned the last time; empty when it was."""
 
     queue: str
+    labels: tuple[str, ...]
     priority: int
     timeout: float
     max_retries: int
@@ -115,7 +117,8 @@ def schedule_view(stored: StoredSchedule) -> Schedule:
         skipped=skipped,
         consecutive_failures=stored.consecutive_failures,
         problem=stored.problem,
-        queue=template.queue,
+        queue=base_of(template.queue),
+        labels=labels_of(template.queue),
         priority=template.priority,
         timeout=template.timeout_seconds,
         max_retries=template.max_retries,

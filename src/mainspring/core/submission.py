@@ -16,7 +16,8 @@ from mainspring.core.json_encoding import encode
 from mainspring.core.options import DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
 from mainspring.core.registry import TaskDefinition
 from mainspring.domain.errors import InvalidValue, KeyConflict, MainspringError, PayloadTooLarge
-from mainspring.domain.task import NewTask, Submission
+from mainspring.domain.placement import branch_of
+from mainspring.domain.task import DEFAULT_QUEUE, NewTask, Submission
 from mainspring.domain.values import (
     BATCH_MAX,
     check_name,
@@ -46,7 +47,7 @@ def build_task(
     encoded = encode_payload(payload, definition)
     check_builtin(task_type, encoded)
     chosen: dict[str, Any] = {
-        "queue": options.queue,
+        "queue": branch_of(options.queue or DEFAULT_QUEUE, options.labels),
         "priority": options.priority,
         "scheduled_at": options.at,
         "delay_seconds": options.delay or 0.0,
@@ -104,6 +105,7 @@ def _defaults_of(definition: TaskDefinition | None) -> TaskOptions:
         timeout=definition.timeout_seconds,
         max_retries=definition.max_retries,
         backoff=definition.backoff,
+        labels=definition.labels,
     )
 
 

@@ -13,7 +13,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.core.access import Principal
-from mainspring.domain.namespaces import namespace_of, plain_queue, stored_queue
+from mainspring.domain.namespaces import namespace_of, plain_branch, plain_queue, stored_queue
 from mainspring.ports.schedules import (
     Committed,
     NewTick,
@@ -90,7 +90,7 @@ class TenantSchedules:
         )
 
     def _outwards(self, stored: StoredSchedule) -> StoredSchedule:
-        queue = plain_queue(stored.template.queue)
+        queue = plain_branch(stored.template.queue)
         return msgspec.structs.replace(
             stored,
             name=plain_queue(stored.name),

@@ -63,7 +63,7 @@ class Young(NamedTuple):
     """What became due in a branch less than `PATIENCE_SECONDS` ago."""
 
     branch: str
-    count: int
+    due: int
     task_types: tuple[str, ...]
 
 
@@ -149,7 +149,7 @@ def share_of(young: Young, worker_id: str, limit: int, loads: Iterable[Load]) ->
     ]
     heapify(hands)
     share = 0
-    for _ in range(young.count):
+    for _ in range(young.due):
         _, place, running, slots = hands[0]
         running += 1
         share += place == 0
@@ -164,5 +164,5 @@ def dealt(
 ) -> tuple[list[str], dict[str, int]]:
     """Return the branches that a worker may take all young tasks of, and its share of the rest."""
     shares = {young.branch: share_of(young, worker_id, limit, loads) for young in found}
-    whole = [young.branch for young in found if shares[young.branch] >= young.count]
+    whole = [young.branch for young in found if shares[young.branch] >= young.due]
     return whole, {branch: share for branch, share in shares.items() if branch not in whole}

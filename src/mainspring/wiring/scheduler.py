@@ -6,16 +6,20 @@ from mainspring.core.declarations import deploy
 from mainspring.core.registry import Registry
 from mainspring.core.schedules import Schedules
 from mainspring.ports.coordination import Coordination
+from mainspring.ports.hooks import Hooks
 from mainspring.ports.store import Store
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
 from mainspring.scheduler.ownership import Ownership
+from mainspring.scheduler.placement import PlacementWatch
 from mainspring.scheduler.planner import Alert, MissedRuns, Planner
 from mainspring.scheduler.rescuer import RESCUE_SECONDS, Rescuer
 from mainspring.scheduler.service import SchedulerService
 
 
-def scheduler_ownership(store: Store, coordination: Coordination, settings: Settings) -> Ownership:
+def scheduler_ownership(
+    store: Store, coordination: Coordination, settings: Settings, hooks: Hooks | None = None
+) -> Ownership:
     """Return what owns a share of the partitions for one scheduler process."""
     return Ownership(
         coordination,
@@ -24,6 +28,7 @@ def scheduler_ownership(store: Store, coordination: Coordination, settings: Sett
         SystemChance(),
         member=SystemIds().worker_id(),
         ttl_seconds=settings.scheduler_ttl_seconds,
+        hooks=hooks,
     )
 
 
@@ -50,6 +55,7 @@ def scheduler_service(
             Planner(store, clock, chance, SystemIds(), alert=alert, ownership=ownership),
             Rescuer(store, loop, seconds=rescue_seconds),
             Janitor(store, loop, keep),
+            PlacementWatch(store, loop),
         ]
     )
 

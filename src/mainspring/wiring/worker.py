@@ -53,6 +53,7 @@ def worker_options(settings: Settings) -> WorkerOptions:
     return WorkerOptions(
         queues=settings.queues or None,
         lanes=_lanes(settings.levels),
+        labels=settings.labels,
         processes=settings.processes or _cores(),
         concurrency=settings.concurrency,
         threads=settings.threads,

@@ -202,6 +202,7 @@ class Agent:
             task_types=self._setting.registry.names(),
             queues=options.queues,
             lanes=options.lanes,
+            labels=options.labels,
             slots=sum(self._fleet.capacity(mode) for mode in self._claimer.modes),
             busy=self._fleet.busy_count(),
             draining=self._drain_by is not None,

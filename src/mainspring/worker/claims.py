@@ -100,6 +100,7 @@ class Claimer:
             task_types=tuple(name for mode in modes for name in self._types[mode]),
             queues=self._options.queues,
             lanes=self._options.lanes,
+            labels=self._options.labels,
             served=share.served,
         )
         sent = self._clock.monotonic()

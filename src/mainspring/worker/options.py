@@ -14,6 +14,9 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[Level, ...] | None = None
     """Lanes to serve; None: all."""
 
+    labels: tuple[str, ...] = ()
+    """What the worker offers to tasks that need it, such as ``gpu`` or ``region=eu``."""
+
     processes: int = 1
     """Runner processes that async and plain handlers share."""
 
