@@ -149,13 +149,13 @@ class WorkStream:
         self._note_news()
 
     async def claim(self) -> None:
-        """Give leases while there are slots, until the worker leaves. Not to be cancelled: what was
-        claimed has to be given or handed back.
+        """Give leases while there are slots. Not to be cancelled, because what was claimed has to be
+        given or handed back: it ends by itself when the stream is closed.
         """
-        while not self._is_leaving:
+        while not self._is_closed:
             self.wake.clear()
             free = min(self._slots - len(self._held), _CLAIM_MAX)
-            if free <= 0:
+            if free <= 0 or self._is_leaving:
                 await self.wake.wait()
                 continue
             leases, wait = await self._claimed(free)
@@ -225,7 +225,7 @@ class WorkStream:
         self._held |= dict.fromkeys(left, False)
         with suppress(ConnectionError):
             for ref, lease in list(left.items()):
-                if self._is_closed:
+                if self._is_leaving:
                     break
                 await self._tell(Given(lease))
                 del left[ref]

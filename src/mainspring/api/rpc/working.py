@@ -183,7 +183,8 @@ async def _hello(context: Context) -> Offer:
     if message.WhichOneof("message") != "hello":
         raise MalformedRequest("the first message of a worker is hello; send that before others")
     given = values_of(message.hello)
-    body: ClaimIn = converted({**given, "limit": given.pop("slots", 1)}, ClaimIn)
+    slots = given.pop("slots", 1)
+    body: ClaimIn = converted({**given, "limit": slots}, ClaimIn)
     return offer_of(body)
 
 
