@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from api.conftest import Api
+from api.conftest import Api, started
 from mainspring.ports.access import Scope
 
 
@@ -133,3 +133,13 @@ async def test_workers_of_the_api_are_listed(api: Api) -> None:
         assert worker["worker_id"].endswith(":w")
         assert worker["queues"] == ["mail"]
         assert (await stranger.get("/v1/workers")).json()["workers"] == []
+
+
+async def test_who_waits_is_let_go_when_the_server_stops(database: str) -> None:
+    async with started(database) as api:
+        client = await api.client()
+        waiting = asyncio.create_task(claim(client, wait_seconds=60))
+        done, _ = await asyncio.wait({waiting}, timeout=0.5)
+        assert not done
+    assert await waiting == []
+    await client.aclose()

@@ -2,6 +2,7 @@
 
 * A ```` ```python ```` block after a sentence that ends with a file's name and a colon is that
   file. Any other is run, in a program that has the names of the files before it.
+* A ```` ```js ```` block is the file whose name the sentence before it has last.
 * In a ```` ```console ```` block a line that begins with `$ ` is a command and what follows is its
   output, in which `...` stands for anything.
 * A command that serves goes on until the end of the page, as it would in a terminal of its own.
@@ -26,7 +27,10 @@ _PAUSE_SECONDS = 0.1
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`(\w+\.py)`:\s*\Z")
-_SERVES = re.compile(r"mainspring (up|worker|scheduler)\b|flask .*\brun\b|make up\b")
+_SCRIPT_FILE = re.compile(r".*`(\w+\.mjs)`", re.DOTALL)
+_SERVES = re.compile(
+    r"mainspring (up|worker|scheduler)\b|flask .*\brun\b|make up\b|node worker\.mjs\b"
+)
 _LOOKS = re.compile(r"mainspring .*\b(list|get)\b|ls\b|grep\b|curl -s \S+$")
 _OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "WORKERS"}
 _ANYTHING = re.escape("...")
@@ -66,6 +70,10 @@ def read_page(page: str) -> Iterator[Command | Script]:
         if language == "python":
             named = _FILE.search(page[: block.start()])
             yield Script(text, named.group(1) if named else None)
+        elif language == "js":
+            named = _SCRIPT_FILE.match(page[: block.start()])
+            assert named is not None, text
+            yield Script(text, named.group(1))
         elif language == "console":
             yield from _commands(text)
 
@@ -96,7 +104,8 @@ class Terminal:
                 self._serve(step) if _SERVES.match(step.line) else self._do(step)
             elif step.file is not None:
                 (self.directory / step.file).write_text(step.text)
-                self.modules.append(step.file.removesuffix(".py"))
+                if step.file.endswith(".py"):
+                    self.modules.append(step.file.removesuffix(".py"))
             else:
                 self._execute(step.text)
 

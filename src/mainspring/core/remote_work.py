@@ -84,6 +84,7 @@ class RemoteWork:
         self._clock = clock
         self._chance = chance
         self._shares: dict[str, FairShare] = {}
+        self._is_closing = False
 
     async def claim(self, who: Principal, offer: Offer) -> list[Lease]:
         """Lease tasks to a worker, at once or as soon as there are any, within its patience."""
@@ -98,10 +99,14 @@ class RemoteWork:
                 beat_at += _BEAT_SECONDS
             leases, _ = await self._claim_now(who, worker_id, offer)
             left = deadline - self._clock.monotonic()
-            if leases or left <= 0:
+            if leases or left <= 0 or self._is_closing:
                 await self._beat(worker_id, who, offer, len(leases))
                 return leases
             await self._clock.sleep(min(_POLL_SECONDS, left))
+
+    def close(self) -> None:
+        """Let those who wait for tasks go: the process is about to end."""
+        self._is_closing = True
 
     async def claim_now(self, who: Principal, offer: Offer) -> tuple[list[Lease], float | None]:
         """Lease what is due; also return in how many seconds more will be, if that is known."""

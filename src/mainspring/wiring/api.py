@@ -127,6 +127,7 @@ async def api_running(
             try:
                 yield application
             finally:
+                services.work.close()
                 await services.doorkeeper.close()
     finally:
         for duty in duties:
