@@ -234,11 +234,11 @@ class MemoryTasks:
             row.reason = row.reason if reason is None else reason
             self._tables.board.post(Hint.CANCEL)
             return CancelState.CANCELLING
-        if row.status not in WAITING:
-            return CancelState.FINISHED
-        row.reason = reason
-        self._tables.move(row, Transition.CANCEL_WAITING)
-        return CancelState.CANCELLED
+        if row.status in WAITING:
+            row.reason = reason
+        if self._tables.move(row, Transition.CANCEL_WAITING):
+            return CancelState.CANCELLED
+        return CancelState.FINISHED
 
     def _rescue(self, row: Row, now: datetime) -> None:
         message = f"LeaseExpired: worker {row.worker_id} stopped renewing its lease"
