@@ -139,7 +139,7 @@ def claim_arguments(types: list[str], queues: list[str] | None = None) -> tuple[
     steps = [STEPS[lane] for lane in LANES]
     return (
         None, "w", BATCH, 60.0, types, queues, *ages[:4],
-        weights, steps, [0, 0, 0, 0], [], [], [], [], *ages[4:], [],
+        weights, steps, [0, 0, 0, 0], [], [], [], [], *ages[4:],
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from mainspring.ports.hooks import HookPoint
 from mainspring.ports.store import Claim, ClaimRequest
 
 _CLAIM: Final = QUERIES["claim"]
+_CLAIM_PLACED: Final = QUERIES["claim_placed"]
 _BRANCHES: Final = QUERIES["branches_due"]
 _LOADS: Final = QUERIES["worker_loads"]
 _YOUNG: Final = 1000
@@ -187,7 +188,7 @@ class Claiming(StorePart):
         loop = asyncio.get_running_loop()
         places = starts.known(loop.time())
         rows = await self._main.fetch(
-            _CLAIM,
+            _CLAIM_PLACED if request.labels else _CLAIM,
             self._now(),
             request.worker_id,
             limit,
@@ -200,7 +201,7 @@ class Claiming(StorePart):
             served,
             *columns_of(places),
             *ages[4:],
-            branches,
+            *([branches] if request.labels else ()),
         )
         tail = rows.pop()
         starts.learn(tail, loop.time())

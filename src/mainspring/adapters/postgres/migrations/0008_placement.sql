@@ -11,6 +11,9 @@ ALTER TABLE mainspring.queues
     ADD COLUMN labels text[] COLLATE "C"
         GENERATED ALWAYS AS (string_to_array(nullif(split_part(name, '@', 2), ''), ',')) STORED;
 
+-- What a worker without labels serves, however many branches there are.
+CREATE INDEX queues_without_labels ON mainspring.queues (name) WHERE labels IS NULL;
+
 -- Not checked against the rows that are there: they passed a stricter one.
 ALTER TABLE mainspring.tasks DROP CONSTRAINT tasks_queue;
 ALTER TABLE mainspring.tasks ADD CONSTRAINT tasks_queue

@@ -1,21 +1,5 @@
--- name: claim
--- One statement looks at the head of each waiting range, gives every lane its quota, locks that
--- much, puts it in the order of turns and leases the first of it. A range is a priority of a queue
--- cut at the ages that change its lane, so aging is never written. Where several ranges make up a
--- lane, the best of the lane are counted by range first, without locks, so that hardly more is
--- locked than is leased.
--- The last row of the answer has no id: it says whether a quota held something back, whether a
--- range was not read to its end, how long until the next task is due, what was looked at and where
--- its ranges begin.
--- $1 now or NULL, $2 worker, $3 limit, $4 lease seconds, $5 task types, $6 queues or NULL,
--- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
--- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be
--- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable, $20
--- branches of queues, chosen before by what the worker offers.
--- The rows are joined by `= ANY (ARRAY[...])`, which can only be looked up in the key. For a plain
--- `=` the server may also read the whole key, and does, when it planned while a vacuum had left the
--- table empty: then a claim from a backlog takes seconds.
--- transition: claim
+-- fragment: claim_starts
+-- Where the ranges of the served queues begin; a statement says which those are.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), starts AS MATERIALIZED (
@@ -26,11 +10,9 @@ WITH clock AS MATERIALIZED (
     CROSS JOIN generate_series(0, 10) AS p (priority)
     LEFT JOIN unnest($14::text[], $15::smallint[], $16::timestamptz[], $17::uuid[])
         AS c (queue, priority, start_at, start_id) ON c.queue = q.name AND c.priority = p.priority
-    WHERE NOT q.paused AND CASE
-        WHEN q.labels IS NULL THEN $6::text[] IS NULL OR q.name = ANY ($6::text[])
-        ELSE q.name = ANY ($20::text[]) AND (
-            SELECT b.paused FROM mainspring.queues b WHERE b.name = q.base) IS NOT TRUE
-    END
+
+-- fragment: claim_due
+-- The claim from the ranges that begin there.
 ), heads AS MATERIALIZED (
     SELECT s.queue, s.priority, head.scheduled_at, head.id, head.known
     FROM clock
@@ -173,3 +155,37 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
     (SELECT array_agg(h.scheduled_at) FROM heads h),
     (SELECT array_agg(h.id) FROM heads h)
 FROM clock;
+
+-- name: claim
+-- One statement looks at the head of each waiting range, gives every lane its quota, locks that
+-- much, puts it in the order of turns and leases the first of it. A range is a priority of a queue
+-- cut at the ages that change its lane, so aging is never written. Where several ranges make up a
+-- lane, the best of the lane are counted by range first, without locks, so that hardly more is
+-- locked than is leased.
+-- The last row of the answer has no id: it says whether a quota held something back, whether a
+-- range was not read to its end, how long until the next task is due, what was looked at and where
+-- its ranges begin.
+-- $1 now or NULL, $2 worker, $3 limit, $4 lease seconds, $5 task types, $6 queues or NULL,
+-- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
+-- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be
+-- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable.
+-- The rows are joined by `= ANY (ARRAY[...])`, which can only be looked up in the key. For a plain
+-- `=` the server may also read the whole key, and does, when it planned while a vacuum had left the
+-- table empty: then a claim from a backlog takes seconds.
+-- transition: claim
+{{claim_starts}}
+    WHERE NOT q.paused AND q.labels IS NULL AND ($6::text[] IS NULL OR q.name = ANY ($6::text[]))
+{{claim_due}};
+
+-- name: claim_placed
+-- The same for a worker that offers labels: also from branches of queues, which were chosen before
+-- by what it offers. A statement of its own, so that workers without labels pay nothing for it.
+-- $1-$19 as in the claim, $20 the branches.
+-- transition: claim
+{{claim_starts}}
+    WHERE NOT q.paused AND CASE
+        WHEN q.labels IS NULL THEN $6::text[] IS NULL OR q.name = ANY ($6::text[])
+        ELSE q.name = ANY ($20::text[]) AND (
+            SELECT b.paused FROM mainspring.queues b WHERE b.name = q.base) IS NOT TRUE
+    END
+{{claim_due}};
