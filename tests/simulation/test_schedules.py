@@ -93,6 +93,7 @@ class House:
         self.planners: list[Process] = []
         self.made: dict[str, datetime] = {}
         self.is_over = False
+        self.load_seconds = LOAD_SECONDS
         self.running: set[asyncio.Task[None]] = set()
 
     def add_planner(self) -> None:
@@ -139,7 +140,7 @@ class House:
 
     async def disturb(self) -> None:
         loop = asyncio.get_running_loop()
-        until = loop.time() + LOAD_SECONDS
+        until = loop.time() + self.load_seconds
         self.hooks.share = 0.15
         while loop.time() < until:
             await asyncio.sleep(self.chance.uniform(1.0, 25.0))
