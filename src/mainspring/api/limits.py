@@ -106,10 +106,15 @@ def check_type(headers: Headers, allowed: tuple[str, ...]) -> str:
 
 def decode_body(body: bytes, bytes_max: int = BODY_BYTES_MAX, what: str = "body") -> Any:
     """Return the value that a JSON body stands for, or raise the problem with its text."""
+    return with_whole_numbers(decode_free(body, bytes_max, what))
+
+
+def decode_free(body: bytes, bytes_max: int = BODY_BYTES_MAX, what: str = "body") -> Any:
+    """Return the same for JSON that belongs to the user: 5.0 stays 5.0."""
     if not body:
         raise MalformedRequest(f"the {what} is empty; send a JSON object")
     try:
-        return with_whole_numbers(decode_exact(body, what, bytes_max))
+        return decode_exact(body, what, bytes_max)
     except PayloadTooLarge:
         raise
     except InvalidValue as error:

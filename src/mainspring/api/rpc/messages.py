@@ -16,7 +16,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
 from mainspring.api.errors import MalformedRequest
-from mainspring.api.limits import decode_body
+from mainspring.api.limits import decode_free
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 
 M = TypeVar("M", bound=Message)
@@ -96,7 +96,7 @@ def _take(given: dict[str, Any], field: FieldDescriptor, value: Any, path: str) 
 
 def _single(field: FieldDescriptor, value: Any, path: str) -> Any:
     if field.name in JSON_FIELDS:
-        return decode_body(value.encode(), what=path)
+        return decode_free(value.encode(), what=path)
     if field.enum_type is not None:
         return word(field.enum_type, value, path)
     if field.message_type is not None:
