@@ -16,6 +16,7 @@ from mainspring.ports.hooks import HookPoint
 from mainspring.ports.store import WorkerState
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
+from mainspring.scheduler.placement import PlacementWatch
 from mainspring.scheduler.rescuer import Rescuer
 from mainspring.scheduler.service import SchedulerService
 from manual_clock import ManualClock
@@ -190,3 +191,30 @@ async def test_a_duty_that_breaks_ends_the_scheduler(scene: Scene, loop: Loop) -
     with pytest.raises(ExceptionGroup) as caught:
         await SchedulerService(duties).run()
     assert [str(error) for error in caught.value.exceptions] == ["a fault"]
+
+
+async def test_a_branch_that_nobody_can_take_is_told_of_once_and_when_it_goes_on(
+    scene: Scene, loop: Loop, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    watch = PlacementWatch(scene.store, loop)
+    await scene.submit(queue="reports@gpu,region=eu")
+    await scene.submit(queue="reports")
+    assert [await watch.run_once(), await watch.run_once()] == [1, 1]
+    able = WorkerState(
+        worker_id="w1",
+        hostname="h",
+        pid=1,
+        task_types=("mail",),
+        queues=None,
+        lanes=None,
+        labels=("gpu", "region=eu"),
+        slots=4,
+    )
+    await scene.store.beat(able)
+    assert [await watch.run_once(), await watch.run_once()] == [0, 0]
+    warning, info = caplog.records
+    assert (warning.levelname, info.levelname) == ("WARNING", "INFO")
+    assert warning.getMessage().startswith("1 due tasks of queue reports need gpu, region=eu")
+    assert warning.getMessage().endswith("start one with --labels gpu,region=eu")
+    assert "queue reports" in info.getMessage()
