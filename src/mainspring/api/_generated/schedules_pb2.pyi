@@ -139,20 +139,22 @@ class SchedulePolicy(_message.Message):
     def __init__(self, misfire: _Optional[_Union[MisfireRule, str]] = ..., misfire_window: _Optional[float] = ..., misfire_limit: _Optional[int] = ..., misfire_tolerance: _Optional[float] = ..., overlap: _Optional[_Union[OverlapRule, str]] = ..., overlap_limit: _Optional[int] = ..., start_deadline: _Optional[float] = ..., pause_after_failures: _Optional[int] = ...) -> None: ...
 
 class RunOptions(_message.Message):
-    __slots__ = ("payload", "queue", "priority", "timeout", "max_retries", "retry_backoff")
+    __slots__ = ("payload", "queue", "priority", "timeout", "max_retries", "retry_backoff", "labels")
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_FIELD_NUMBER: _ClassVar[int]
     MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     payload: str
     queue: str
     priority: int
     timeout: float
     max_retries: int
     retry_backoff: _tasks_pb2.Backoff
-    def __init__(self, payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.Backoff, _Mapping]] = ...) -> None: ...
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.Backoff, _Mapping]] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class CreateScheduleRequest(_message.Message):
     __slots__ = ("name", "task_type", "on_conflict", "timetable", "policy", "run")
@@ -203,7 +205,7 @@ class ListSchedulesResponse(_message.Message):
     def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
 
 class Schedule(_message.Message):
-    __slots__ = ("name", "task_type", "payload", "kind", "cron_expression", "description", "timezone", "status", "note", "next_at", "last_at", "runs", "unfinished", "waiting", "missed", "late", "skipped", "consecutive_failures", "problem", "queue", "priority", "timeout", "max_retries", "retry_backoff", "spec", "version", "created_at", "updated_at")
+    __slots__ = ("name", "task_type", "payload", "kind", "cron_expression", "description", "timezone", "status", "note", "next_at", "last_at", "runs", "unfinished", "waiting", "missed", "late", "skipped", "consecutive_failures", "problem", "queue", "priority", "timeout", "max_retries", "retry_backoff", "spec", "version", "created_at", "updated_at", "labels")
     class SkippedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -239,6 +241,7 @@ class Schedule(_message.Message):
     VERSION_FIELD_NUMBER: _ClassVar[int]
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     name: str
     task_type: str
     payload: str
@@ -267,7 +270,8 @@ class Schedule(_message.Message):
     version: int
     created_at: str
     updated_at: str
-    def __init__(self, name: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., kind: _Optional[str] = ..., cron_expression: _Optional[str] = ..., description: _Optional[str] = ..., timezone: _Optional[str] = ..., status: _Optional[_Union[ScheduleStatus, str]] = ..., note: _Optional[str] = ..., next_at: _Optional[str] = ..., last_at: _Optional[str] = ..., runs: _Optional[int] = ..., unfinished: _Optional[int] = ..., waiting: _Optional[_Iterable[str]] = ..., missed: _Optional[int] = ..., late: _Optional[int] = ..., skipped: _Optional[_Mapping[str, int]] = ..., consecutive_failures: _Optional[int] = ..., problem: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.BackoffKind, str]] = ..., spec: _Optional[str] = ..., version: _Optional[int] = ..., created_at: _Optional[str] = ..., updated_at: _Optional[str] = ...) -> None: ...
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., kind: _Optional[str] = ..., cron_expression: _Optional[str] = ..., description: _Optional[str] = ..., timezone: _Optional[str] = ..., status: _Optional[_Union[ScheduleStatus, str]] = ..., note: _Optional[str] = ..., next_at: _Optional[str] = ..., last_at: _Optional[str] = ..., runs: _Optional[int] = ..., unfinished: _Optional[int] = ..., waiting: _Optional[_Iterable[str]] = ..., missed: _Optional[int] = ..., late: _Optional[int] = ..., skipped: _Optional[_Mapping[str, int]] = ..., consecutive_failures: _Optional[int] = ..., problem: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.BackoffKind, str]] = ..., spec: _Optional[str] = ..., version: _Optional[int] = ..., created_at: _Optional[str] = ..., updated_at: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class PauseScheduleRequest(_message.Message):
     __slots__ = ("name", "note")
@@ -318,16 +322,26 @@ class BackfillScheduleRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., start: _Optional[str] = ..., end: _Optional[str] = ..., limit: _Optional[int] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class BackfillScheduleResponse(_message.Message):
-    __slots__ = ("nominal", "started", "truncated", "dry_run")
+    __slots__ = ("nominal", "started", "truncated", "dry_run", "runs")
     NOMINAL_FIELD_NUMBER: _ClassVar[int]
     STARTED_FIELD_NUMBER: _ClassVar[int]
     TRUNCATED_FIELD_NUMBER: _ClassVar[int]
     DRY_RUN_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
     nominal: _containers.RepeatedScalarFieldContainer[str]
     started: _containers.RepeatedScalarFieldContainer[str]
     truncated: bool
     dry_run: bool
-    def __init__(self, nominal: _Optional[_Iterable[str]] = ..., started: _Optional[_Iterable[str]] = ..., truncated: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
+    runs: _containers.RepeatedCompositeFieldContainer[BackfillRun]
+    def __init__(self, nominal: _Optional[_Iterable[str]] = ..., started: _Optional[_Iterable[str]] = ..., truncated: _Optional[bool] = ..., dry_run: _Optional[bool] = ..., runs: _Optional[_Iterable[_Union[BackfillRun, _Mapping]]] = ...) -> None: ...
+
+class BackfillRun(_message.Message):
+    __slots__ = ("nominal", "previous")
+    NOMINAL_FIELD_NUMBER: _ClassVar[int]
+    PREVIOUS_FIELD_NUMBER: _ClassVar[int]
+    nominal: str
+    previous: str
+    def __init__(self, nominal: _Optional[str] = ..., previous: _Optional[str] = ...) -> None: ...
 
 class DeleteScheduleRequest(_message.Message):
     __slots__ = ("name",)

@@ -50,6 +50,14 @@ class CancelState(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
     CANCEL_STATE_UNSPECIFIED: _ClassVar[CancelState]
     CANCEL_STATE_CANCELLED: _ClassVar[CancelState]
     CANCEL_STATE_CANCELLING: _ClassVar[CancelState]
+
+class WebhookEvent(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    WEBHOOK_EVENT_UNSPECIFIED: _ClassVar[WebhookEvent]
+    WEBHOOK_EVENT_COMPLETED: _ClassVar[WebhookEvent]
+    WEBHOOK_EVENT_FAILED: _ClassVar[WebhookEvent]
+    WEBHOOK_EVENT_CANCELLED: _ClassVar[WebhookEvent]
+    WEBHOOK_EVENT_DISCARDED: _ClassVar[WebhookEvent]
 TASK_STATUS_UNSPECIFIED: TaskStatus
 TASK_STATUS_PENDING: TaskStatus
 TASK_STATUS_RUNNING: TaskStatus
@@ -79,6 +87,11 @@ FAILURE_KIND_FINAL: FailureKind
 CANCEL_STATE_UNSPECIFIED: CancelState
 CANCEL_STATE_CANCELLED: CancelState
 CANCEL_STATE_CANCELLING: CancelState
+WEBHOOK_EVENT_UNSPECIFIED: WebhookEvent
+WEBHOOK_EVENT_COMPLETED: WebhookEvent
+WEBHOOK_EVENT_FAILED: WebhookEvent
+WEBHOOK_EVENT_CANCELLED: WebhookEvent
+WEBHOOK_EVENT_DISCARDED: WebhookEvent
 
 class Backoff(_message.Message):
     __slots__ = ("kind", "base", "multiplier", "max")
@@ -93,7 +106,7 @@ class Backoff(_message.Message):
     def __init__(self, kind: _Optional[_Union[BackoffKind, str]] = ..., base: _Optional[float] = ..., multiplier: _Optional[float] = ..., max: _Optional[float] = ...) -> None: ...
 
 class NewTask(_message.Message):
-    __slots__ = ("task_type", "payload", "queue", "priority", "scheduled_at", "delay", "timeout", "max_retries", "retry_backoff", "key")
+    __slots__ = ("task_type", "payload", "queue", "priority", "scheduled_at", "delay", "timeout", "max_retries", "retry_backoff", "key", "labels", "webhook")
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -104,6 +117,8 @@ class NewTask(_message.Message):
     MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    WEBHOOK_FIELD_NUMBER: _ClassVar[int]
     task_type: str
     payload: str
     queue: str
@@ -114,10 +129,22 @@ class NewTask(_message.Message):
     max_retries: int
     retry_backoff: Backoff
     key: str
-    def __init__(self, task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., scheduled_at: _Optional[str] = ..., delay: _Optional[float] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[Backoff, _Mapping]] = ..., key: _Optional[str] = ...) -> None: ...
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    webhook: Webhook
+    def __init__(self, task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., scheduled_at: _Optional[str] = ..., delay: _Optional[float] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[Backoff, _Mapping]] = ..., key: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., webhook: _Optional[_Union[Webhook, _Mapping]] = ...) -> None: ...
+
+class Webhook(_message.Message):
+    __slots__ = ("url", "events", "sign")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    EVENTS_FIELD_NUMBER: _ClassVar[int]
+    SIGN_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    events: _containers.RepeatedScalarFieldContainer[WebhookEvent]
+    sign: str
+    def __init__(self, url: _Optional[str] = ..., events: _Optional[_Iterable[_Union[WebhookEvent, str]]] = ..., sign: _Optional[str] = ...) -> None: ...
 
 class Submitted(_message.Message):
-    __slots__ = ("task_id", "task_type", "queue", "priority", "status", "is_new", "key")
+    __slots__ = ("task_id", "task_type", "queue", "priority", "status", "is_new", "key", "labels")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -125,6 +152,7 @@ class Submitted(_message.Message):
     STATUS_FIELD_NUMBER: _ClassVar[int]
     IS_NEW_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     task_type: str
     queue: str
@@ -132,7 +160,8 @@ class Submitted(_message.Message):
     status: TaskStatus
     is_new: bool
     key: str
-    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., is_new: _Optional[bool] = ..., key: _Optional[str] = ...) -> None: ...
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., is_new: _Optional[bool] = ..., key: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class SubmitBatchRequest(_message.Message):
     __slots__ = ("tasks",)
@@ -189,7 +218,7 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[_Union[FailureKind, str]] = ..., error: _Optional[str] = ..., traceback: _Optional[str] = ..., worker_id: _Optional[str] = ..., started_at: _Optional[str] = ..., ended_at: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "task_type", "payload", "queue", "priority", "level", "status", "ready", "schedule_type", "scheduled_at", "timeout", "max_retries", "retry_backoff", "attempt_count", "created_at", "started_at", "completed_at", "worker_id", "lease_expires_at", "fencing_token", "cancel_requested", "last_error", "reason", "result", "progress", "key", "schedule", "nominal_at", "previous_nominal_at", "attempts")
+    __slots__ = ("task_id", "task_type", "payload", "queue", "priority", "level", "status", "ready", "schedule_type", "scheduled_at", "timeout", "max_retries", "retry_backoff", "attempt_count", "created_at", "started_at", "completed_at", "worker_id", "lease_expires_at", "fencing_token", "cancel_requested", "last_error", "reason", "result", "progress", "key", "schedule", "nominal_at", "previous_nominal_at", "attempts", "labels", "placement")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -220,6 +249,8 @@ class Task(_message.Message):
     NOMINAL_AT_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_NOMINAL_AT_FIELD_NUMBER: _ClassVar[int]
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
+    LABELS_FIELD_NUMBER: _ClassVar[int]
+    PLACEMENT_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     task_type: str
     payload: str
@@ -250,7 +281,9 @@ class Task(_message.Message):
     nominal_at: str
     previous_nominal_at: str
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
-    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., level: _Optional[_Union[Level, str]] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., schedule_type: _Optional[str] = ..., scheduled_at: _Optional[str] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[BackoffKind, str]] = ..., attempt_count: _Optional[int] = ..., created_at: _Optional[str] = ..., started_at: _Optional[str] = ..., completed_at: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_expires_at: _Optional[str] = ..., fencing_token: _Optional[int] = ..., cancel_requested: _Optional[bool] = ..., last_error: _Optional[str] = ..., reason: _Optional[str] = ..., result: _Optional[str] = ..., progress: _Optional[str] = ..., key: _Optional[str] = ..., schedule: _Optional[str] = ..., nominal_at: _Optional[str] = ..., previous_nominal_at: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ...) -> None: ...
+    labels: _containers.RepeatedScalarFieldContainer[str]
+    placement: str
+    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., level: _Optional[_Union[Level, str]] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., schedule_type: _Optional[str] = ..., scheduled_at: _Optional[str] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[BackoffKind, str]] = ..., attempt_count: _Optional[int] = ..., created_at: _Optional[str] = ..., started_at: _Optional[str] = ..., completed_at: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_expires_at: _Optional[str] = ..., fencing_token: _Optional[int] = ..., cancel_requested: _Optional[bool] = ..., last_error: _Optional[str] = ..., reason: _Optional[str] = ..., result: _Optional[str] = ..., progress: _Optional[str] = ..., key: _Optional[str] = ..., schedule: _Optional[str] = ..., nominal_at: _Optional[str] = ..., previous_nominal_at: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., labels: _Optional[_Iterable[str]] = ..., placement: _Optional[str] = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
     __slots__ = ("status", "ready", "task_type", "queue", "schedule", "since", "until", "cursor", "limit")
