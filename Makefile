@@ -13,7 +13,7 @@ BIN := .venv/bin
 TEST_ENV = PYTEST_DEBUG_TEMPROOT="$(CURDIR)/.cache"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up test bench bench-peers check lock clean
+.PHONY: help setup setup-dev demo up test bench bench-peers check proto lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -52,6 +52,9 @@ check: setup-dev ## Formatting, lint, types, layers and the house rules
 	@$(BIN)/lint-imports
 	@mkdir -p .cache
 	@$(TEST_ENV) $(BIN)/pytest -q -p no:cacheprovider tests/test_tidy.py
+
+proto: setup-dev ## Write the Python code of the protos anew
+	@$(BIN)/python tools/generate_protos.py
 
 lock: setup-dev ## Resolve pyproject.toml anew into requirements/*.lock
 	@tools/lock
