@@ -9,6 +9,7 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 
 import psutil
 import pytest
@@ -54,6 +55,10 @@ class Schedulers:
     def armed(self, point: str, nth: int, sign: str) -> Program:
         command = [sys.executable, "-m", "faults.armed_scheduler", point, str(nth), sign]
         return self.stage.start_program(command, "armed", **self.settings)
+
+
+def gained_twice(program: Program) -> bool:
+    return program.said.count("gained") >= 2
 
 
 def with_etcd(*servers: EtcdServer, prefix: str = "mainspring") -> dict[str, object]:
@@ -132,7 +137,7 @@ async def test_a_scheduler_that_stands_still_is_replaced_and_changes_nothing(
         await victim.says("lost partitions")
         await victim.says("its session is over")
         # It is as good as new.
-        await eventually(lambda said=victim: said.said.count("gained") >= 2, "a new share")
+        await eventually(partial(gained_twice, victim), "a new share")
     await keeping.up_to_date(TAKEOVER_SECONDS)
     after = await keeping.ticks()
     for name, ticks in before.items():

@@ -100,7 +100,7 @@ class Meeting:
         self.house = house
         self.process = process
 
-    async def join(self, member: str, ttl_seconds: float) -> Seat:
+    async def join(self, member: str, ttl_seconds: float) -> Any:
         wire = self._wire(self.house.coordination)
         session = await wire.join(member, ttl_seconds)
         return Seat(session, self._wire(session))

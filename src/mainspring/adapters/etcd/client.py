@@ -22,7 +22,8 @@ _CHANNEL: Final = (
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 100),
+    # Also the longest that one attempt to connect may take.
+    ("grpc.min_reconnect_backoff_ms", 1000),
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Less often than the servers allow by default.
     ("grpc.keepalive_time_ms", 10_000),
