@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from acceptance.shell import APP, Shell
@@ -23,6 +24,8 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     running = shell.start("up", "--app", "acceptance_app:app", "--processes", 1)
     try:
         running.until("ready")
+        shell.process = psutil.Process(running.process.pid)
+        shell.api_url = next(line.split()[-1] for line in running.said if line.startswith("API:"))
         yield shell
     finally:
         assert running.stop() == 0, running.said

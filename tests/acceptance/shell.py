@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 APP = """
@@ -69,6 +70,11 @@ def clean_environment() -> dict[str, str]:
 
 class Shell:
     """Runs commands in a directory."""
+
+    process: psutil.Process
+    """What runs in the directory, where something does."""
+
+    api_url: str
 
     def __init__(self, directory: Path, **environment: str) -> None:
         self.directory = directory

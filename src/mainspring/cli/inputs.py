@@ -13,7 +13,7 @@ import click
 from mainspring.core.json_text import decode
 from mainspring.core.lifecycle import task_id_of
 from mainspring.domain.errors import InvalidValue
-from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_instant, parse_instant, shown
+from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_instant, kind_of, parse_instant, shown
 from mainspring.wiring.store import system_clock
 
 _READ_MAX: Final = PAYLOAD_BYTES_MAX + 1
@@ -65,8 +65,7 @@ def read_payload(argument: str | None) -> Mapping[str, Any] | None:
         raw = argument
     value = decode(raw, "payload")
     if not isinstance(value, dict):
-        text = "null" if value is None else shown(value)
-        message = f"payload is {text}; give a JSON object, the handler's parameters by name"
+        message = f"payload is {kind_of(value)}; give a JSON object, the handler's parameters by name"
         raise InvalidValue(message, field="payload")
     return value
 

@@ -12,7 +12,7 @@ from mainspring.client.exchange import Request, get, given, in_path, send
 from mainspring.core.json_encoding import encode
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 from mainspring.domain.retry import Backoff
-from mainspring.domain.values import BATCH_MAX, shown
+from mainspring.domain.values import BATCH_MAX, kind_of
 from mainspring.domain.webhooks import Webhook
 
 BATCH_BYTES: Final = 8 << 20
@@ -61,7 +61,7 @@ def with_key(task: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     body = {_WORDS.get(name, name): plain(value) for name, value in task.items()}
     payload = {} if body.get("payload") is None else body["payload"]
     if not isinstance(payload, Mapping):
-        message = f"{prefix}payload is {shown(payload)}; give an object, the handler's parameters"
+        message = f"{prefix}payload is {kind_of(payload)}; give an object, the handler's parameters"
         raise InvalidValue(message, field=f"{prefix}payload")
     body["payload"] = msgspec.Raw(encode(dict(payload), f"{prefix}payload", strict=True).encode())
     if body.get("key") is None:

@@ -6,6 +6,7 @@ as such, and an unknown or missing name is refused.
 """
 
 import inspect
+import re
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -18,6 +19,7 @@ from mainspring.domain.errors import InvalidValue
 from mainspring.domain.values import check_name
 
 _CONTEXT_NAME: Final = "ctx"
+_VALUE: Final = re.compile(r"^(Invalid (?:enum )?value) .*", re.DOTALL)
 
 Arguments = dict[str, Any]
 
@@ -95,6 +97,15 @@ def check_text(definition: TaskDefinition, text: str) -> None:
     payload's JSON text.
     """
     msgspec.json.decode(text, type=definition.parameters, dec_hook=_convert_custom)
+
+
+def misfit(error: Exception) -> tuple[str, str]:
+    """Return what does not fit and where in the payload, without the value that was given: nobody
+    looks for it in messages and logs.
+    """
+    # msgspec says where as "... - at `$.name`"; other validators have words of their own.
+    text, _, where = str(error).partition(" - at `$")
+    return _VALUE.sub(r"\1", text), "payload" + where.rstrip("`")
 
 
 def payload_reader(definition: TaskDefinition) -> Callable[[str], Arguments]:

@@ -17,7 +17,7 @@ from mainspring.domain.namespaces import stored_key, stored_queue
 from mainspring.domain.placement import branch_of
 from mainspring.domain.retry import Backoff
 from mainspring.domain.task import NewTask, Origin
-from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_name, shown
+from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_name, kind_of, shown
 from mainspring.ports.clock import IdSource
 
 OPTION_FIELDS: Final = (
@@ -65,7 +65,7 @@ class Intake:
         """
         if not isinstance(given, dict):
             what = prefix.rstrip(".") or "the body"
-            message = f"{what} is {shown(given)}; give an object with a task_type and a payload"
+            message = f"{what} is {kind_of(given)}; give an object with a task_type and a payload"
             raise InvalidValue(message, field=prefix.rstrip(".") or None)
         task_type = check_name(given.get("task_type"), f"{prefix}task_type")
         payload = _payload_text(given.get("payload"), prefix)
@@ -99,7 +99,7 @@ def _payload_text(payload: object, prefix: str) -> str:
     if payload is None:
         return "{}"
     if not isinstance(payload, dict):
-        message = f"{prefix}payload is {shown(payload)}; give an object, the handler's parameters"
+        message = f"{prefix}payload is {kind_of(payload)}; give an object, the handler's parameters"
         raise InvalidValue(message, field=f"{prefix}payload")
     data = msgspec.json.encode(payload)
     if len(data) > PAYLOAD_BYTES_MAX:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from mainspring.core.builtin_tasks import check_builtin
-from mainspring.core.definitions import check_text
+from mainspring.core.definitions import check_text, misfit
 from mainspring.core.group_commit import GroupCommit
 from mainspring.core.json_encoding import encode
 from mainspring.core.options import DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
@@ -21,6 +21,7 @@ from mainspring.domain.task import DEFAULT_QUEUE, NewTask, Submission
 from mainspring.domain.values import (
     BATCH_MAX,
     check_name,
+    kind_of,
     shown,
 )
 from mainspring.ports.clock import IdSource
@@ -77,7 +78,7 @@ def encode_payload(
     With a definition the payload has to be one that its handler would accept.
     """
     if not isinstance(payload, dict | Mapping):
-        message = f"{field} is {shown(payload)}; give an object, the handler's parameters by name"
+        message = f"{field} is {kind_of(payload)}; give an object, the handler's parameters by name"
         raise InvalidValue(message, field=field)
     text = encode(payload if type(payload) is dict else dict(payload), field, strict=True)
     if definition is not None:
@@ -89,9 +90,8 @@ def _check_parameters(text: str, definition: TaskDefinition, field: str) -> None
     try:
         check_text(definition, text)
     except ValueError as error:
-        # msgspec says where as "... - at `$.name`"; other validators have words of their own.
-        problem, _, where = str(error).partition(" - at `$")
-        path = field + where.rstrip("`")
+        problem, where = misfit(error)
+        path = field + where.removeprefix("payload")
         message = f"{path} does not fit task type {definition.name!r}: {problem}"
         raise InvalidValue(message, field=path) from None
 

@@ -30,6 +30,14 @@ BATCH_MAX: Final = 10_000
 INSTANT_MIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 INSTANT_MAX: Final = datetime(2200, 1, 1, tzinfo=UTC)
 
+_KINDS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
+    (type(None), "null"),
+    (str, "text"),
+    (bool, "true or false"),
+    ((int, float), "a number"),
+    ((list, tuple), "a list"),
+    (dict, "an object"),
+)
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/-]*", re.ASCII)
 _URL_ACCOUNT: Final = re.compile(r"(?<=://)[^\s/@:]*:[^\s/]*(?=@)")
 _PASSWORD: Final = re.compile(r"(?<=password=)(?:'[^']*'|[^\s'&;,)]+)", re.IGNORECASE)
@@ -45,6 +53,14 @@ def shown(value: object) -> str:
     except Exception:  # noqa: BLE001 - a value whose repr fails must not hide the real problem
         return f"<{type(value).__name__}>"
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+
+
+def kind_of(value: object) -> str:
+    """Return what sort of value it is, for messages about what must not be seen itself."""
+    for kinds, word in _KINDS:
+        if isinstance(value, kinds):
+            return word
+    return type(value).__name__
 
 
 def check_name(value: object, field: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from mainspring.core.context import AttemptLink, TaskContext
-from mainspring.core.definitions import Arguments, is_async, payload_reader
+from mainspring.core.definitions import Arguments, is_async, misfit, payload_reader
 from mainspring.core.json_encoding import encode
 from mainspring.core.registry import TaskDefinition
 from mainspring.domain.errors import InvalidValue
@@ -210,8 +210,7 @@ class Execution:
 
     def _unreadable(self, error: Exception) -> Failed:
         if isinstance(error, msgspec.MsgspecError):
-            text, _, where = str(error).partition(" - at `$")
-            path = "payload" + where.rstrip("`")
+            text, path = misfit(error)
             task_type = self._lease.task_type
             error = InvalidValue(f"{path} does not fit task type {task_type!r}: {text}", field=path)
         return Failed(failure(FailureKind.INVALID_PAYLOAD, error, with_traceback=False))
