@@ -199,11 +199,7 @@ class Mainspring(DeclaredSchedules):
         `OutcomeUnknown`.
         """
         built = self.new_task(task, payload, **options)
-        if connection is not None:
-            (stored,) = await self.store([built], connection)
-        else:
-            session = await self.sessions.current()
-            stored = await session.submissions.submit(built)
+        (stored,) = await self.store([built], connection, first=built is not task)
         return TaskHandle(self, stored)
 
     async def submit_many(
@@ -216,12 +212,17 @@ class Mainspring(DeclaredSchedules):
         """
         return [TaskHandle(self, stored) for stored in await self.store(tasks, connection)]
 
-    async def store(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Submission]:
-        """Store built tasks and return what became of each; the work of `submit_many`."""
+    async def store(
+        self, tasks: Sequence[NewTask], connection: Any = None, *, first: bool = False
+    ) -> list[Submission]:
+        """Store built tasks and return what became of each; the work of `submit_many`.
+
+        `first` says that they were made for this call and that nobody else has them.
+        """
         _check_built(tasks)
         if connection is None:
             session = await self.sessions.current()
-            stored = await session.submissions.submit_many(tasks)
+            stored = await session.submissions.submit_many(tasks, first=first)
         else:
             stored = await self._transactions.submit(connection, tasks)
         if len(tasks) == 1:

@@ -1,6 +1,6 @@
 """The tasks of an app as users hold them: types to submit, and handles of what was submitted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
@@ -29,8 +29,10 @@ class App(Protocol):
 
     ids: IdSource
 
-    async def submit(self, task: NewTask, /, *, connection: Any = None) -> "TaskHandle":
-        """Store a built task."""
+    async def store(
+        self, tasks: Sequence[NewTask], connection: Any = None, *, first: bool = False
+    ) -> list[Submission]:
+        """Store built tasks."""
         ...
 
     async def get(self, task_id: UUID) -> "TaskState":
@@ -173,7 +175,9 @@ class TaskCall(Generic[Q]):
 
     async def submit(self, *args: Q.args, **kwargs: Q.kwargs) -> TaskHandle:
         """Submit a task with these parameters and the chosen options."""
-        return await self._app.submit(self.build(*args, **kwargs), connection=self._connection)
+        built = self.build(*args, **kwargs)
+        (stored,) = await self._app.store([built], self._connection, first=True)
+        return TaskHandle(self._app, stored)
 
     def build(self, *args: Q.args, **kwargs: Q.kwargs) -> NewTask:
         """Return a task for `Mainspring.submit_many` without storing it."""

@@ -121,7 +121,9 @@ class Verbs(Protocol):
         """Build a task without storing it."""
         ...
 
-    async def store(self, tasks: Sequence[NewTask], connection: Any = None) -> list[Submission]:
+    async def store(
+        self, tasks: Sequence[NewTask], connection: Any = None, *, first: bool = False
+    ) -> list[Submission]:
         """Store built tasks."""
         ...
 
@@ -197,13 +199,18 @@ class SyncFacade:
         caller's transaction, in the calling thread.
         """
         built = self._app.new_task(task, payload, **options)
-        return self.submit_many([built], connection=connection)[0]
+        return self._store([built], connection, first=built is not task)[0]
 
     def submit_many(
         self, tasks: Sequence[NewTask], *, connection: Any = None
     ) -> list[SyncTaskHandle]:
         """Submit up to 10,000 tasks made by `build`; see `Mainspring.submit_many`."""
-        work = self._app.store(tasks, connection)
+        return self._store(tasks, connection)
+
+    def _store(
+        self, tasks: Sequence[NewTask], connection: Any, *, first: bool = False
+    ) -> list[SyncTaskHandle]:
+        work = self._app.store(tasks, connection, first=first)
         stored = self._thread.run(work) if connection is None else run_in_place(work)
         return [SyncTaskHandle(self, submission) for submission in stored]
 

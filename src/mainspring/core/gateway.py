@@ -81,7 +81,7 @@ class Gateway:
         task = self._intake.build(who, given, key=key, origin=origin)
         self.shedder.admit(task.priority)
         left = await self._take(who.namespace, 1, seconds)
-        stored = await self._session.submissions.submit(task, left)
+        stored = await self._session.submissions.submit(task, left, first=True)
         raise_conflict(_as_given(task), stored)
         return task, stored
 
@@ -116,7 +116,7 @@ class Gateway:
             left = await self._take(who.namespace, len(tasks), seconds - spent)
         except QuotaExceeded as error:
             return [error if isinstance(one, NewTask) else one for one in outcomes]
-        answers = iter(await self._session.submissions.attempt_many(tasks, left))
+        answers = iter(await self._session.submissions.attempt_many(tasks, left, first=True))
         return [
             _outcome(one, next(answers)) if isinstance(one, NewTask) else one for one in outcomes
         ]

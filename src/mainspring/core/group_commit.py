@@ -3,6 +3,9 @@
 A submission is sent at once when nothing is on its way; what arrives meanwhile goes together when
 that is done, or earlier when a full batch has gathered, beside it. So the store commits once for
 many submissions exactly when there are many, and no timer delays any.
+
+A caller who has been the only one sends for itself: a flight of its own would cost it a task and
+two turns of the event loop.
 """
 
 import asyncio
@@ -36,11 +39,14 @@ class _Waiter:
 class _Item:
     """One submission on its way through."""
 
-    __slots__ = ("_waiter", "is_over", "is_sent", "outcome", "task")
+    __slots__ = ("_waiter", "is_first", "is_over", "is_sent", "outcome", "task")
 
-    def __init__(self, task: NewTask, waiter: _Waiter) -> None:
+    def __init__(self, task: NewTask, waiter: _Waiter, *, first: bool) -> None:
         self.task = task
         self._waiter = waiter
+        self.is_first = first
+        """It was made for this call and has not been handed to the store."""
+
         self.outcome: Submission | BaseException | None = None
         self.is_over = False
         """It was answered, or nobody waits for the answer any more."""
@@ -76,32 +82,44 @@ class GroupCommit:
         self._timeout_seconds = timeout_seconds
         self._batch_tasks = batch_tasks
         self._waiting: deque[_Item] = deque()
-        self._flights: set[asyncio.Task[None]] = set()
+        self._flights: set[asyncio.Future[None]] = set()
+        self._crowd = 0
+        """How many travelled in the last flight."""
 
-    async def submit(self, task: NewTask, timeout: float | None = None) -> Submission:
+    async def submit(
+        self, task: NewTask, timeout: float | None = None, *, first: bool = False
+    ) -> Submission:
         """Store one task within `timeout` seconds (default: that of the settings).
+
+        `first` says that it was made for this call and that nobody else has it, which the store
+        can make use of.
 
         Raises `StoreUnavailable` when it was certainly not stored and `OutcomeUnknown` when it may
         have been. A keyed task whose outcome is unknown is sent again until the time is over.
         """
-        (outcome,) = await self.submit_many([task], timeout)
+        (outcome,) = await self.submit_many([task], timeout, first=first)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
     async def submit_many(
-        self, tasks: Sequence[NewTask], timeout: float | None = None
+        self, tasks: Sequence[NewTask], timeout: float | None = None, *, first: bool = False
     ) -> list[Submission | BaseException]:
         """Store many tasks; answer for each in order with what became of it, or the error."""
         if not tasks:
             return []
         waiter = _Waiter(len(tasks))
-        items = [_Item(task, waiter) for task in tasks]
-        self._waiting.extend(items)
-        self._take_off()
+        items = [_Item(task, waiter, first=first) for task in tasks]
         try:
             async with asyncio.timeout(timeout or self._timeout_seconds):
-                await waiter.done
+                if len(items) == 1 and self._is_alone():
+                    items_left = await self._go_alone(items)
+                else:
+                    items_left = items
+                if items_left:
+                    self._waiting.extend(items_left)
+                    self._take_off()
+                    await waiter.done
         except TimeoutError:
             return [_outcome(item) for item in items]
         finally:
@@ -113,6 +131,23 @@ class GroupCommit:
         """Wait until everything that was accepted has been answered."""
         while self._flights:
             await asyncio.wait(tuple(self._flights))
+
+    def _is_alone(self) -> bool:
+        return not self._flights and not self._waiting and self._crowd <= 1
+
+    async def _go_alone(self, batch: list[_Item]) -> list[_Item]:
+        """Send from the caller's own task, and return what should be sent again.
+
+        Whoever cancels the caller interrupts the store: what becomes of the task is unknown then,
+        as it is to everybody who does not wait for the answer.
+        """
+        flight = asyncio.get_running_loop().create_future()
+        self._flights.add(flight)
+        try:
+            return await self._send(batch)
+        finally:
+            flight.set_result(None)
+            self._landed(flight)
 
     def _take_off(self) -> None:
         """Start a flight if none is under way, or a second one for a full batch.
@@ -127,7 +162,7 @@ class GroupCommit:
             self._flights.add(flight)
             flight.add_done_callback(self._landed)
 
-    def _landed(self, flight: asyncio.Task[None]) -> None:
+    def _landed(self, flight: asyncio.Future[None]) -> None:
         self._flights.discard(flight)
         self._take_off()
 
@@ -138,6 +173,7 @@ class GroupCommit:
             # Whoever gave up before it was sent gets what they asked for: nothing is stored.
             if not item.is_over:
                 batch.append(item)
+        self._crowd = len(batch)
         pause = RETRY_SECONDS
         while batch:
             batch = await self._send(batch)
@@ -149,10 +185,12 @@ class GroupCommit:
     async def _send(self, batch: list[_Item]) -> list[_Item]:
         """Send a batch, answer what can be answered and return what should be sent again."""
         was_sent = [item.is_sent for item in batch]
+        first = all(item.is_first for item in batch)
         for item in batch:
             item.is_sent = True
+            item.is_first = False
         try:
-            submissions = await self._store.submit([item.task for item in batch])
+            submissions = await self._store.submit([item.task for item in batch], first=first)
         except StoreUnavailable:
             # Nothing was stored by this try; an earlier one may have been.
             for item, before in zip(batch, was_sent, strict=True):

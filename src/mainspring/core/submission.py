@@ -115,17 +115,21 @@ class Submissions:
     def __init__(self, commits: GroupCommit) -> None:
         self._commits = commits
 
-    async def submit(self, task: NewTask, timeout: float | None = None) -> Submission:
+    async def submit(
+        self, task: NewTask, timeout: float | None = None, *, first: bool = False
+    ) -> Submission:
         """Store one task and return what became of it.
+
+        `first` says that the task was made for this call and that nobody else has it.
 
         Raises `KeyConflict`, `StoreUnavailable` (nothing was stored) or `OutcomeUnknown`.
         """
-        submission = await self._commits.submit(task, timeout)
+        submission = await self._commits.submit(task, timeout, first=first)
         raise_conflict(task, submission)
         return submission
 
     async def submit_many(
-        self, tasks: Sequence[NewTask], timeout: float | None = None
+        self, tasks: Sequence[NewTask], timeout: float | None = None, *, first: bool = False
     ) -> list[Submission]:
         """Store up to 10,000 tasks, in batches of 1,000, and answer for each in order.
 
@@ -135,19 +139,19 @@ class Submissions:
         if len(tasks) > BATCH_MAX:
             message = f"tasks has {len(tasks):,} entries; submit at most {BATCH_MAX:,} in one call"
             raise PayloadTooLarge(message, field="tasks")
-        answers = await self._commits.submit_many(tasks, timeout)
+        answers = await self._commits.submit_many(tasks, timeout, first=first)
         failures = [answer for answer in answers if isinstance(answer, BaseException)]
         if failures:
             _raise_partial(failures, len(tasks))
         return [answer for answer in answers if isinstance(answer, Submission)]
 
     async def attempt_many(
-        self, tasks: Sequence[NewTask], timeout: float | None = None
+        self, tasks: Sequence[NewTask], timeout: float | None = None, *, first: bool = False
     ) -> list[Submission | BaseException]:
         """Store tasks as `submit_many` does, and answer for each with its error instead of
         raising.
         """
-        return await self._commits.submit_many(tasks, timeout)
+        return await self._commits.submit_many(tasks, timeout, first=first)
 
     async def close(self) -> None:
         """Wait for what is on its way."""

@@ -76,8 +76,12 @@ class Claim(msgspec.Struct, frozen=True):
 class TaskStore(Protocol):
     """Writes to live tasks."""
 
-    async def submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
+    async def submit(self, tasks: Sequence[NewTask], *, first: bool = False) -> list[Submission]:
         """Store tasks durably and answer for each in order.
+
+        A task that is stored already under its id, in whatever state, is answered with its id and
+        not made again. `first` promises that none can be: each was made for this call, and no
+        other call was ever given it.
 
         All new tasks of one call become visible together. Of several submissions under one
         idempotency key, concurrent ones included, exactly one makes a task and the others are

@@ -50,14 +50,16 @@ class Gate:
     def __init__(self) -> None:
         self.store = MemoryStore(SystemClock())
         self.batches: list[int] = []
+        self.firsts: list[bool] = []
         self.failures: list[Exception | None] = []
         self.refused: set[UUID] = set()
         self.open = asyncio.Event()
         self.open.set()
         self.arrived = asyncio.Event()
 
-    async def submit(self, tasks: list[NewTask]) -> list[Submission]:
+    async def submit(self, tasks: list[NewTask], *, first: bool = False) -> list[Submission]:
         self.batches.append(len(tasks))
+        self.firsts.append(first)
         self.arrived.set()
         await self.open.wait()
         if self.failures and (failure := self.failures.pop(0)) is not None:

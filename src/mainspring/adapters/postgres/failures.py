@@ -60,6 +60,8 @@ error of the driver's own state.
 RETRIED_CODES: Final = frozenset({"40P01", "40001"})
 """Deadlocks and serialisation failures: the server undid everything, so repeating is safe."""
 
+UNIQUE_VIOLATION: Final = "23505"
+
 _BROKEN_CODES: Final = frozenset({"57P01", "57P02", "57P05", "08003", "08006", "08000", "08P01"})
 """The connection ended, perhaps after the commit and before its answer."""
 

@@ -7,11 +7,13 @@ its repetition after a deadlock all count. A connection that did not answer is t
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import asyncpg
 import msgspec
 
+from mainspring.adapters.postgres.connections import KeptConnections
 from mainspring.adapters.postgres.failures import (
     DRIVER_ERRORS,
     RETRIED_CODES,
@@ -20,13 +22,11 @@ from mainspring.adapters.postgres.failures import (
     translated,
 )
 from mainspring.adapters.postgres.queries import Query
-from mainspring.domain.errors import StoreUnavailable
 
 CONNECT_SECONDS: Final = 3.0
 STATEMENT_SECONDS: Final = 4.0
 DEADLINE_SECONDS: Final = 4.5
 _REPEATS: Final = 5
-_IDLE_SECONDS: Final = 60.0
 
 SESSION: Final = {
     "application_name": "mainspring",
@@ -66,12 +66,6 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.direct_dsn or (None if self.pooled else self.dsn)
 
 
-class _Connection(asyncpg.Connection):
-    def get_reset_query(self) -> str:
-        """Say that there is nothing to undo: no statement of ours leaves anything in a session."""
-        return ""
-
-
 async def connect(dsn: str, *, session: bool = True, **settings: str) -> asyncpg.Connection:
     """Open one connection outside of any pool, or raise the domain's error for why not."""
     try:
@@ -90,10 +84,7 @@ class Pool:
 
     def __init__(self, options: PoolOptions, size: int) -> None:
         self._options = options
-        self._size = size
-        self._pool: asyncpg.Pool | None = None
-        self._opening = asyncio.Lock()
-        self._closed = False
+        self._kept = KeptConnections(self._open, size)
 
     async def fetch(
         self,
@@ -118,14 +109,8 @@ class Pool:
 
     async def close(self) -> None:
         """Close all connections; those that do not answer are cut. Safe to call twice."""
-        self._closed = True
-        pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        try:
-            await asyncio.wait_for(pool.close(), CONNECT_SECONDS)
-        except DRIVER_ERRORS:
-            pool.terminate()
+        with suppress(*DRIVER_ERRORS):
+            await self._kept.close(CONNECT_SECONDS)
 
     async def _settled(
         self, query: Query, arguments: tuple[Any, ...], sent: "_Sent", before_commit: "_Step"
@@ -142,8 +127,8 @@ class Pool:
     async def _fetch(
         self, query: Query, arguments: tuple[Any, ...], sent: "_Sent", before_commit: "_Step"
     ) -> list[Record]:
-        pool = await self._opened()
-        connection = await pool.acquire(timeout=CONNECT_SECONDS)
+        kept = self._kept
+        connection = kept.take_free() or await kept.take(CONNECT_SECONDS)
         sent.sent = True
         try:
             if self._options.pooled or before_commit is not None:
@@ -163,27 +148,16 @@ class Pool:
             connection.terminate()
             raise
         finally:
-            await pool.release(connection)
+            kept.give_back(connection)
 
-    async def _opened(self) -> asyncpg.Pool:
-        if self._pool is not None:
-            return self._pool
-        async with self._opening:
-            if self._closed:
-                raise StoreUnavailable("the store is closed; open a new one")
-            if self._pool is None:
-                self._pool = await asyncpg.create_pool(
-                    self._options.dsn,
-                    min_size=0,
-                    max_size=self._size,
-                    connection_class=_Connection,
-                    timeout=CONNECT_SECONDS,
-                    max_inactive_connection_lifetime=_IDLE_SECONDS,
-                    statement_cache_size=0 if self._options.pooled else 200,
-                    max_cached_statement_lifetime=0,
-                    server_settings=None if self._options.pooled else SESSION,
-                )
-            return self._pool
+    async def _open(self) -> asyncpg.Connection:
+        return await asyncpg.connect(
+            self._options.dsn,
+            timeout=CONNECT_SECONDS,
+            statement_cache_size=0 if self._options.pooled else 200,
+            max_cached_statement_lifetime=0,
+            server_settings=None if self._options.pooled else SESSION,
+        )
 
 
 class _Sent:

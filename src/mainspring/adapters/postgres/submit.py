@@ -1,15 +1,19 @@
 """Submitting tasks."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
+from mainspring.adapters.postgres.failures import UNIQUE_VIOLATION, sqlstates
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.webhooks import webhook_document
+from mainspring.core.options import DELAY_SECONDS_MAX
+from mainspring.domain.errors import InvalidValue
 from mainspring.domain.priority import DEFAULT
+from mainspring.domain.retry import Backoff
 from mainspring.domain.task import (
     DEFAULT_MAX_RETRIES,
     DEFAULT_QUEUE,
@@ -17,14 +21,29 @@ from mainspring.domain.task import (
     NewTask,
     Submission,
 )
+from mainspring.domain.values import (
+    RETRIES_MAX,
+    check_instant,
+    check_name,
+    check_priority,
+    check_seconds,
+    check_whole,
+)
 from mainspring.ports.hooks import HookPoint
 
 T = TypeVar("T")
 
+_ONE: Final = QUERIES["submit_one"]
+_FIRST: Final = QUERIES["submit_first"]
 _SUBMIT: Final = QUERIES["submit"]
 _SUBMIT_RECORDED: Final = QUERIES["submit_recorded"]
 _SUBMIT_HOOKED: Final = QUERIES["submit_hooked"]
 _NO_RECORDS: Final[tuple[list[Any], ...]] = ([],) * 6
+_DEFAULT_BACKOFF: Final = Backoff()
+_DEFAULT_KIND: Final = _DEFAULT_BACKOFF.kind.value
+_KEYS_AT: Final = 13
+"""Place of the keys, and after them the fingerprints, among the columns of a batch."""
+
 _SOON_SECONDS: Final = 1.0
 """Whoever waits looks by itself for what is due later than this."""
 
@@ -32,10 +51,38 @@ _SOON_SECONDS: Final = 1.0
 class Submitting(StorePart):
     """`TaskStore.submit`."""
 
-    async def submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
+    async def submit(
+        self, tasks: Sequence[NewTask], *, first: bool = False
+    ) -> list[Submission]:
         """Store tasks durably and answer for each in order."""
         if not tasks:
             return []
+        if first and all(map(_is_plain, tasks)) and await self._insert(tasks):
+            answers = [Submission(task.id) for task in tasks]
+        else:
+            answers = await self._submit(tasks)
+        await self._hooks.reach(HookPoint.SUBMIT_AFTER_COMMIT)
+        if any(self._due_soon(task) for task in tasks):
+            self._announcer.ready()
+        return answers
+
+    async def _insert(self, tasks: Sequence[NewTask]) -> bool:
+        """Store tasks that nobody has seen; False: nothing was stored, it takes `_submit`."""
+        try:
+            if len(tasks) == 1:
+                return bool(await self._main.fetch(_ONE, *one_row(tasks[0]), self._now()))
+            columns = batch_columns(tasks)
+            queues = [*{task.queue for task in tasks}]
+            rows = await self._main.fetch(_FIRST, *columns[:_KEYS_AT], self._now(), queues)
+            return bool(rows[0][0])
+        except InvalidValue as error:
+            if UNIQUE_VIOLATION not in sqlstates(error):
+                raise
+            return False
+
+    async def _submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
+        """Store tasks whatever became of them before, with their keys and records."""
+        check_values(tasks)
         sent = distinct(tasks)
         columns = batch_columns(sent)
         records = record_columns(sent)
@@ -48,9 +95,6 @@ class Submitting(StorePart):
             rows = await self._main.fetch(_SUBMIT, *columns, self._now())
         else:
             rows = await self._main.fetch(_SUBMIT_RECORDED, *columns, self._now(), *records)
-        await self._hooks.reach(HookPoint.SUBMIT_AFTER_COMMIT)
-        if any(self._due_soon(task) for task in tasks):
-            self._announcer.ready()
         return submissions(tasks, rows)
 
     def _due_soon(self, task: NewTask) -> bool:
@@ -59,24 +103,70 @@ class Submitting(StorePart):
         return task.scheduled_at is not None or task.delay_seconds <= _SOON_SECONDS
 
 
+def _is_plain(task: NewTask) -> bool:
+    """Whether the task is one row and nothing more."""
+    return task.key is None and task.origin is None and task.webhook is None
+
+
 def distinct(tasks: Sequence[NewTask]) -> Sequence[NewTask]:
     """Return the first task of each id; the database function takes no id twice."""
-    first = {task.id: task for task in reversed(tasks)}
-    return tasks if len(first) == len(tasks) else [*first.values()]
+    if len({task.id.int for task in tasks}) == len(tasks):
+        return tasks
+    return [*{task.id: task for task in reversed(tasks)}.values()]
 
 
-def submissions(tasks: Sequence[NewTask], exceptions: Iterable[Any]) -> list[Submission]:
+def submissions(tasks: Sequence[NewTask], exceptions: Sequence[Any]) -> list[Submission]:
     """Return the answers for a batch, given what of `distinct` did not become a new task."""
     sent = distinct(tasks)
+    if sent is tasks and not exceptions:
+        return [Submission(task.id) for task in tasks]
     answers = {task.id: Submission(task.id) for task in sent}
     for place, task_id, conflict in exceptions:
         given = sent[place - 1].id
         answers[given] = Submission(task_id, is_new=False, conflict=conflict)
-    if len(sent) == len(tasks):
+    if sent is tasks:
         return [*answers.values()]
     again = {task_id: replace(answer, is_new=False) for task_id, answer in answers.items()}
     # The first of an id takes its answer, the others find what it left.
     return [answers.pop(task.id, again[task.id]) for task in tasks]
+
+
+def check_values(tasks: Sequence[NewTask]) -> None:
+    """Refuse tasks that were changed after they had been built, which the database would store
+    and no worker could take. Raises `InvalidValue`.
+    """
+    for name in {task.task_type for task in tasks}:
+        check_name(name, "task_type")
+    for priority in {task.priority for task in tasks}:
+        check_priority(priority)
+    for seconds in {task.timeout_seconds for task in tasks}:
+        check_seconds(seconds, "timeout_seconds")
+    for seconds in {task.delay_seconds for task in tasks}:
+        check_seconds(seconds, "delay_seconds", DELAY_SECONDS_MAX, zero=True)
+    for retries in {task.max_retries for task in tasks}:
+        check_whole(retries, "max_retries", 0, RETRIES_MAX)
+    instants = [task.scheduled_at for task in tasks if task.scheduled_at is not None]
+    if instants:
+        check_instant(min(instants), "scheduled_at")
+        check_instant(max(instants), "scheduled_at")
+
+
+def one_row(task: NewTask) -> tuple[Any, ...]:
+    """Return a task as the arguments of `submit_one`, but for the time."""
+    backoff = backoff_columns(task.backoff)
+    return (
+        task.id,
+        task.task_type,
+        task.payload,
+        task.queue,
+        task.priority,
+        task.scheduled_at,
+        task.delay_seconds,
+        task.timeout_seconds,
+        task.max_retries,
+        _DEFAULT_KIND if backoff is None else backoff[0],
+        None if backoff is None else backoff[1:],
+    )
 
 
 def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
@@ -84,24 +174,19 @@ def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
 
     A column in which every task has the default is None, which costs nothing to send.
     """
-    backoffs = _column(tasks, lambda task: backoff_columns(task.backoff), None)
-    kinds, bases, multipliers, maxima = _unzipped(backoffs)
     return (
         [task.id for task in tasks],
         [task.task_type for task in tasks],
         [task.payload for task in tasks],
-        _column(tasks, lambda task: task.queue, DEFAULT_QUEUE),
-        _column(tasks, lambda task: task.priority, DEFAULT),
-        _column(tasks, lambda task: task.scheduled_at, None),
-        _column(tasks, lambda task: task.delay_seconds, 0.0),
-        _column(tasks, lambda task: task.timeout_seconds, DEFAULT_TIMEOUT_SECONDS),
-        _column(tasks, lambda task: task.max_retries, DEFAULT_MAX_RETRIES),
-        kinds,
-        bases,
-        multipliers,
-        maxima,
-        _column(tasks, lambda task: task.key, None),
-        _column(tasks, lambda task: task.fingerprint, None),
+        _column([task.queue for task in tasks], DEFAULT_QUEUE),
+        _column([task.priority for task in tasks], DEFAULT),
+        _column([task.scheduled_at for task in tasks], None),
+        _column([task.delay_seconds for task in tasks], 0.0),
+        _column([task.timeout_seconds for task in tasks], DEFAULT_TIMEOUT_SECONDS),
+        _column([task.max_retries for task in tasks], DEFAULT_MAX_RETRIES),
+        *_unzipped(_column([task.backoff for task in tasks], _DEFAULT_BACKOFF)),
+        _column([task.key for task in tasks], None),
+        _column([task.fingerprint for task in tasks], None),
     )
 
 
@@ -127,15 +212,14 @@ def record_columns(tasks: Sequence[NewTask]) -> tuple[list[Any], ...] | None:
     return (of_tasks, *(list(column) for column in zip(*rows, strict=True)))
 
 
-def _column(tasks: Sequence[NewTask], get: Callable[[NewTask], T], default: T) -> list[T] | None:
-    values = [get(task) for task in tasks]
-    return None if all(value == default for value in values) else values
+def _column(values: list[T], default: T) -> list[T] | None:
+    # Nearly always the very same object, which is seen without looking into it.
+    return None if values.count(default) == len(values) else values
 
 
-def _unzipped(
-    backoffs: Sequence[tuple[str, float, float, float] | None] | None,
-) -> tuple[list[Any] | None, ...]:
+def _unzipped(backoffs: Sequence[Backoff] | None) -> tuple[list[Any] | None, ...]:
     if backoffs is None:
         return None, None, None, None
     empty = (None, None, None, None)
-    return tuple(list(values) for values in zip(*(row or empty for row in backoffs), strict=True))
+    rows = (backoff_columns(backoff) or empty for backoff in backoffs)
+    return tuple(list(values) for values in zip(*rows, strict=True))

@@ -1,3 +1,57 @@
+-- name: submit_one
+-- A task that was made for this very call: its id is in no table, so none is looked through, and a
+-- plain insertion needs no subtransaction. No row comes back if the queue is not known yet.
+-- $1 id, $2 type, $3 payload, $4 queue, $5 priority, $6 time to run, $7 delay, $8 timeout,
+-- $9 retries, $10 kind and $11 numbers of the back-off, $12 now.
+INSERT INTO mainspring.tasks (
+    id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
+    max_retries, backoff_kind, backoff)
+SELECT
+    $1, $2, $3::text::json, q.name, $5,
+    greatest(
+        coalesce($12::timestamptz, statement_timestamp()),
+        coalesce(
+            $6,
+            coalesce($12, statement_timestamp()) + make_interval(secs => $7))),
+    coalesce($12, statement_timestamp()), $8, $9, $10, $11
+FROM mainspring.queues q
+WHERE q.name = $4
+RETURNING 1;
+
+-- name: submit_first
+-- Many such tasks; none is stored if one of the queues, $15, is not known yet. The other arguments
+-- are those of `submit_batch_v1` without keys.
+WITH stored AS (
+    INSERT INTO mainspring.tasks (
+        id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
+        max_retries, backoff_kind, backoff)
+    SELECT
+        given.id, given.task_type, coalesce(given.payload, '{}')::json,
+        coalesce(given.queue, 'default'), coalesce(given.priority, 5),
+        greatest(
+            coalesce($14::timestamptz, statement_timestamp()),
+            coalesce(
+                given.scheduled_at,
+                coalesce($14, statement_timestamp())
+                    + make_interval(secs => coalesce(given.delay, 0)))),
+        coalesce($14, statement_timestamp()),
+        coalesce(given.timeout, 300), coalesce(given.retries, 3),
+        coalesce(given.backoff_kind, 'exponential'),
+        CASE WHEN given.base IS NOT NULL
+            THEN ARRAY[given.base, given.multiplier, given.maximum] END
+    FROM unnest(
+        $1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[],
+        $7::float8[], $8::float8[], $9::integer[], $10::text[], $11::float8[], $12::float8[],
+        $13::float8[])
+        AS given (
+            id, task_type, payload, queue, priority, scheduled_at, delay, timeout, retries,
+            backoff_kind, base, multiplier, maximum)
+    WHERE (SELECT count(*) FROM mainspring.queues q WHERE q.name = ANY ($15::text[]))
+        = cardinality($15)
+    RETURNING 1
+)
+SELECT count(*) FROM stored;
+
 -- name: submit
 -- Everything that storing tasks takes is in the database function, so that every way to submit
 -- takes the same one. Returns what did not become a new task.
