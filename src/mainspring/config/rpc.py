@@ -20,9 +20,7 @@ class RpcSettings:
     ] = 8401
     grpc_health: Annotated[
         bool,
-        Facts(
-            "Whether the gRPC API has the standard health service, which answers without a key"
-        ),
+        Facts("Whether the gRPC API has the standard health service, which answers without a key"),
     ] = False
     grpc_reflection: Annotated[
         bool,

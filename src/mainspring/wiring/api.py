@@ -1,6 +1,7 @@
 """The API gateway: its parts put together, and served."""
 
 import asyncio
+import importlib
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager, suppress
 from importlib.metadata import version
@@ -125,7 +126,8 @@ async def api_running(
             if services.with_keys and not await _has_keys(store):
                 tell("there is no API key yet; make one: mainspring keys create NAME --scope ...")
             try:
-                yield application
+                async with _rpc(services, application, settings, tell):
+                    yield application
             finally:
                 services.work.close()
                 await services.doorkeeper.close()
@@ -135,6 +137,20 @@ async def api_running(
             with suppress(asyncio.CancelledError):
                 await duty
         await services.close()
+
+
+@asynccontextmanager
+async def _rpc(
+    services: ApiServices, application: Application, settings: Settings, tell: Tell
+) -> AsyncIterator[None]:
+    """Serve the gRPC API, too, if it is wanted."""
+    if settings.grpc_port < 0:
+        yield
+        return
+    # What it needs takes time to load, and is not for those who do without it.
+    module = importlib.import_module("mainspring.wiring.rpc")
+    async with module.rpc_running(services, application, settings, tell):
+        yield
 
 
 async def _fetch_keys(tokens: Tokens, tell: Tell) -> None:
