@@ -15,6 +15,17 @@ async def test_the_second_submission_of_a_key_gets_the_first_task(scene: Scene) 
     assert (await scene.get(first)).key == "order-7"
 
 
+async def test_a_key_counts_in_first_submissions_too(scene: Scene) -> None:
+    task = scene.task(key="order-7", fingerprint="f")
+    assert await scene.store.submit([task], first=True) == [Submission(task.id)]
+    others = [scene.task(), scene.task(key="order-7", fingerprint="f")]
+    others += [scene.task(key="order-7", fingerprint="g")]
+    answers = await scene.store.submit(others, first=True)
+    assert answers[:2] == [Submission(others[0].id), Submission(task.id, is_new=False)]
+    assert answers[2].conflict
+    assert await scene.ids_of() == {task.id, others[0].id}
+
+
 async def test_a_key_used_for_another_task_is_a_conflict(scene: Scene) -> None:
     first = await scene.submit(key="order-7", fingerprint="f")
     (answer,) = await scene.store.submit([scene.task(key="order-7", fingerprint="g")])

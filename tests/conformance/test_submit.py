@@ -117,3 +117,82 @@ async def test_a_submission_repeated_under_its_own_id_makes_no_second_task(scene
     assert [answer.is_new for answer in answers] == [False, False, False, True]
     assert await scene.ids_of() == {answer.id for answer in answers}
     assert (await scene.get(lease.id)).status is TaskStatus.COMPLETED
+
+
+async def test_a_first_submission_is_stored_as_it_was_given(scene: Scene) -> None:
+    at = scene.clock.now() + timedelta(days=400, microseconds=123457)
+    fixed = Backoff(BackoffKind.FIXED, 1.25, 3.5, 77.0)
+    special = {
+        "payload": '{"a": 1e5}',
+        "queue": "letters",
+        "priority": 2,
+        "scheduled_at": at,
+        "timeout_seconds": 7.5,
+        "max_retries": 9,
+        "backoff": fixed,
+    }
+    alone, plain = scene.task(**special), scene.task()
+    crowd = [scene.task(**special), scene.task(delay_seconds=90.0), scene.task(queue="parcels")]
+    for batch in ([alone], [plain], crowd):
+        assert await scene.store.submit(batch, first=True) == [Submission(one.id) for one in batch]
+    for task_id in (alone.id, crowd[0].id):
+        task = await scene.get(task_id)
+        assert (task.queue, task.priority, task.scheduled_at) == ("letters", 2, at)
+        assert (task.timeout, task.max_retries, task.retry_backoff) == (7.5, 9, "fixed")
+        assert bytes(task.payload).decode() == '{"a": 1e5}'
+    task = await scene.get(plain.id)
+    assert (task.queue, task.priority, task.timeout, task.max_retries) == ("default", 5, 300.0, 3)
+    assert task.created_at == task.scheduled_at == scene.clock.now()
+    assert (await scene.get(crowd[1].id)).scheduled_at == scene.clock.now() + timedelta(seconds=90)
+    leases = await scene.claim(limit=9)
+    assert {lease.id for lease in leases} == {plain.id, crowd[2].id}
+    scene.clock.advance(500 * 86400.0)
+    assert {lease.backoff for lease in await scene.claim(limit=9) if lease.queue == "letters"} == {
+        fixed
+    }
+
+
+async def test_a_first_submission_may_be_the_first_of_its_queue(scene: Scene) -> None:
+    for count in (1, 2, 3):
+        tasks = [scene.task(queue=f"new-{count}"), *(scene.task() for _ in range(count - 1))]
+        answers = await scene.store.submit(tasks, first=True)
+        assert answers == [Submission(task.id) for task in tasks]
+    assert {"new-1", "new-2", "new-3"} <= {*await scene.store.queue_names()}
+    assert len(await scene.claim(limit=9)) == 6
+
+
+async def test_a_past_time_of_a_first_submission_means_now(scene: Scene) -> None:
+    past = scene.clock.now() - timedelta(days=3)
+    for count in (1, 2):
+        batch = [scene.task(scheduled_at=past) for _ in range(count)]
+        await scene.store.submit(batch, first=True)
+        assert (await scene.get(batch[0].id)).scheduled_at == scene.clock.now()
+
+
+async def test_a_first_submission_whose_reply_was_lost_may_be_repeated(scene: Scene) -> None:
+    await scene.submit()
+    for count in (1, 3):
+        await scene.claim(limit=9)
+        tasks = [scene.task() for _ in range(count)]
+        scene.trap.breaking = {HookPoint.SUBMIT_AFTER_COMMIT}
+        with pytest.raises(LostReplyError):
+            await scene.store.submit(tasks, first=True)
+        scene.trap.breaking = set()
+        again = await scene.store.submit(tasks)
+        assert again == [Submission(task.id, is_new=False) for task in tasks]
+        leases = await scene.claim(limit=9)
+        assert {lease.id for lease in leases} == {task.id for task in tasks}
+        await scene.complete(leases[0])
+        again = await scene.store.submit(tasks)
+        assert again == [Submission(task.id, is_new=False) for task in tasks]
+        assert await scene.claim(limit=9) == []
+
+
+async def test_a_broken_promise_makes_no_second_task_while_the_first_lives(scene: Scene) -> None:
+    await scene.submit()
+    tasks = [scene.task() for _ in range(2)]
+    assert await scene.store.submit(tasks[:1], first=True) == [Submission(tasks[0].id)]
+    for batch in (tasks[:1], tasks):
+        answers = await scene.store.submit(batch, first=True)
+        assert answers[0] == Submission(tasks[0].id, is_new=False)
+    assert len(await scene.claim(limit=9)) == 3

@@ -76,7 +76,7 @@ class Client:
         return task
 
     async def submit_one(self) -> None:
-        answer = await self.commits.submit(self.task())
+        answer = await self.commits.submit(self.task(), first=True)
         self.acknowledge([answer.id])
 
     async def submit_many(self) -> None:

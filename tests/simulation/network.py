@@ -38,6 +38,7 @@ class Call:
     name: str
     arguments: tuple[Any, ...]
     fate: Fate
+    named: dict[str, Any] = field(default_factory=dict)
 
 
 CURRENT: ContextVar[Call | None] = ContextVar("CURRENT", default=None)
@@ -169,21 +170,21 @@ class Connection:
         self._watcher = watcher
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        async def call(*arguments: Any) -> Any:
-            return await self._call(name, arguments)
+        async def call(*arguments: Any, **named: Any) -> Any:
+            return await self._call(name, arguments, named)
 
         return call
 
     def wakeups(self) -> Wakeups:
         return self._store.wakeups()
 
-    async def _call(self, name: str, arguments: tuple[Any, ...]) -> Any:
+    async def _call(self, name: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         process, weather = self._process, self._weather
         await process.awake()
         if weather.is_down:
             await process.sleep(weather.chance.uniform(0.01, 0.3))
             raise StoreUnavailable("the store is down")
-        call = Call(process.name, name, arguments, weather.fate())
+        call = Call(process.name, name, arguments, weather.fate(), named)
         await asyncio.sleep(weather.chance.uniform(0.0005, 0.01))
         if call.fate is Fate.LOST_BEFORE and name != "settle":
             await process.awake()
@@ -209,7 +210,7 @@ class Connection:
         for _ in range(2 if call.fate is Fate.TWICE else 1):
             token = CURRENT.set(call)
             try:
-                answer = await getattr(self._store, call.name)(*call.arguments)
+                answer = await getattr(self._store, call.name)(*call.arguments, **call.named)
             finally:
                 CURRENT.reset(token)
             self._watcher.answered(call, answer)

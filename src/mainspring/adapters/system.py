@@ -5,8 +5,10 @@ import os
 import random
 import secrets
 import socket
+import struct
 import threading
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 from uuid import UUID
@@ -19,8 +21,12 @@ _TAIL_BITS: Final = 16
 _COUNTER_BITS: Final = random_bits_needed() - _TAIL_BITS
 """Starts at random below half of its range, so that a millisecond has room to count up in."""
 
-_STEP_BITS: Final = 20
-_BYTES_AT_ONCE: Final = 4096
+_START_MASK: Final = (1 << _COUNTER_BITS - 1) - 1
+_TAIL_MASK: Final = (1 << _TAIL_BITS) - 1
+_STEP_MASK: Final = (1 << 20) - 1
+_WORDS: Final = struct.Struct("=512Q")
+"""Random bits come in words of 64, which is enough for each of the above."""
+
 _NAME_LENGTH: Final = 60
 
 
@@ -66,7 +72,7 @@ class SystemIds:
         self._lock = threading.Lock()
         self._milliseconds = 0
         self._counter = 0
-        self._bytes = memoryview(b"")
+        self._words: Iterator[int] = iter(())
         self._pid = os.getpid()
 
     def task_id(self, key: str | None = None) -> UUID:
@@ -75,24 +81,24 @@ class SystemIds:
             self._start()
         with self._lock:
             milliseconds = time.time_ns() // 1_000_000
+            drawn = self._draw()
             if milliseconds > self._milliseconds:
                 self._milliseconds = milliseconds
-                self._counter = self._draw(_COUNTER_BITS - 1)
+                self._counter = self._draw() & _START_MASK
             else:
-                self._counter += 1 + self._draw(_STEP_BITS)
+                self._counter += 1 + (drawn >> _TAIL_BITS & _STEP_MASK)
                 if self._counter >> _COUNTER_BITS:
                     self._milliseconds += 1
-                    self._counter = self._draw(_COUNTER_BITS - 1)
-            tail = self._draw(_TAIL_BITS)
-            return make_id(self._milliseconds, self._counter << _TAIL_BITS | tail, key)
+                    self._counter = self._draw() & _START_MASK
+            bits = self._counter << _TAIL_BITS | drawn & _TAIL_MASK
+            return make_id(self._milliseconds, bits, key)
 
-    def _draw(self, bits: int) -> int:
-        """Return random bits. The system is asked for many at once: each question takes a call."""
-        size = (bits + 7) // 8
-        if len(self._bytes) < size:
-            self._bytes = memoryview(os.urandom(_BYTES_AT_ONCE))
-        drawn, self._bytes = self._bytes[:size], self._bytes[size:]
-        return int.from_bytes(drawn, "little") & ((1 << bits) - 1)
+    def _draw(self) -> int:
+        """Return a random word. The system is asked for many at once, as each question costs."""
+        for word in self._words:
+            return word
+        self._words = iter(_WORDS.unpack(os.urandom(_WORDS.size)))
+        return next(self._words)
 
     def worker_id(self) -> str:
         """Return a name for this process start: host, process id and a random part."""

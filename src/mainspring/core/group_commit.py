@@ -133,7 +133,7 @@ class GroupCommit:
             await asyncio.wait(tuple(self._flights))
 
     def _is_alone(self) -> bool:
-        return not self._flights and not self._waiting and self._crowd <= 1
+        return not self._flights and not self._waiting and self._crowd == 1
 
     async def _go_alone(self, batch: list[_Item]) -> list[_Item]:
         """Send from the caller's own task, and return what should be sent again.
@@ -167,6 +167,7 @@ class GroupCommit:
         self._take_off()
 
     async def _fly(self) -> None:
+        flight = asyncio.current_task()
         batch: list[_Item] = []
         while self._waiting and len(batch) < self._batch_tasks:
             item = self._waiting.popleft()
@@ -181,6 +182,8 @@ class GroupCommit:
                 await self._clock.sleep(pause)
                 pause = min(pause * 2, RETRY_SECONDS_MAX)
                 batch = [item for item in batch if not item.is_over]
+        # Now, not when the task has ended: whoever was answered may send alone at once.
+        self._flights.discard(flight)
 
     async def _send(self, batch: list[_Item]) -> list[_Item]:
         """Send a batch, answer what can be answered and return what should be sent again."""

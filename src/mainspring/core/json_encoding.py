@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mainspring.core.json_text import is_harmless
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 from mainspring.domain.values import PAYLOAD_BYTES_MAX, check_json, is_plain_json, shown
 
@@ -25,8 +26,10 @@ def encode(value: Any, field: str, *, strict: bool = False) -> str:
     them, and so do bytes and sets, which come back as text and lists; `strict` refuses those.
     Raises `InvalidValue` with the path of the part that cannot be stored.
     """
-    plain = value if is_plain_json(value) else _checked(value, field, strict=strict)
-    data = msgspec.json.encode(plain)
+    data = _exact(value)
+    if data is None:
+        plain = value if is_plain_json(value) else _checked(value, field, strict=strict)
+        data = msgspec.json.encode(plain)
     if len(data) > PAYLOAD_BYTES_MAX:
         message = (
             f"{field} has {len(data):,} bytes as JSON; the most is {PAYLOAD_BYTES_MAX:,}, so keep "
@@ -34,6 +37,19 @@ def encode(value: Any, field: str, *, strict: bool = False) -> str:
         )
         raise PayloadTooLarge(message, field=field)
     return data.decode()
+
+
+def _exact(value: Any) -> bytes | None:
+    """Return the text of a value that is beyond doubt: it comes back from it as it is, so nothing
+    was changed by writing it. None: it takes a closer look.
+    """
+    try:
+        data = msgspec.json.encode(value)
+        if is_harmless(data) and msgspec.json.decode(data) == value:
+            return data
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        pass
+    return None
 
 
 def _checked(value: Any, field: str, *, strict: bool) -> Any:

@@ -28,7 +28,11 @@ _EXACT_DIGITS: Final = 17
 """A number with a fraction of more significant digits than these cannot be held exactly."""
 
 _SAFE_BRACKETS: Final = DEPTH_MAX
+_FLAT_BYTES: Final = 2 * DEPTH_MAX
+"""Text has no room for too many brackets in so few bytes."""
+
 _SAFE_BYTES: Final = 2 * NODES_MAX
+_DIGITS: Final = b"0123456789"
 _LONG_NUMBER: Final = re.compile(rb"[0-9]{%d}" % NUMBER_DIGITS_MAX)
 
 
@@ -124,19 +128,31 @@ def decode_exact(data: bytes, field: str, bytes_max: int) -> Any:
     that was changed; short text with few brackets cannot be too deep or have too many parts; and
     without escapes it holds no NUL and no half of a surrogate pair. All else goes the long way.
     """
-    if (
-        len(data) <= min(bytes_max, _SAFE_BYTES)
-        and b"\\u" not in data
-        and data.count(b"{") + data.count(b"[") <= _SAFE_BRACKETS
-    ):
+    if len(data) <= bytes_max and is_harmless(data):
         try:
             value = msgspec.json.decode(data)
-            if msgspec.json.encode(value) == data and not _has_long_number(data):
+            if msgspec.json.encode(value) == data:
                 return value
         except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
             pass
     return decode(data, field, bytes_max)
 
 
+def is_harmless(data: bytes) -> bool:
+    """Return whether JSON text is too short to have too many parts or to be too deep, and has
+    neither escapes, which stand for NUL and halves of surrogate pairs, nor long numbers.
+    """
+    return (
+        len(data) <= _SAFE_BYTES
+        and b"\\u" not in data
+        and (len(data) <= _FLAT_BYTES or data.count(b"{") + data.count(b"[") <= _SAFE_BRACKETS)
+        and not _has_long_number(data)
+    )
+
+
 def _has_long_number(data: bytes) -> bool:
-    return len(data) > NUMBER_DIGITS_MAX and _LONG_NUMBER.search(data) is not None
+    # A number that long has a digit at one of these places; nearly all other text has none.
+    places = data[NUMBER_DIGITS_MAX - 1 :: NUMBER_DIGITS_MAX]
+    if len(places.translate(None, _DIGITS)) == len(places):
+        return False
+    return _LONG_NUMBER.search(data) is not None

@@ -47,20 +47,23 @@ def build_task(
         check_name(task_type, "task_type")
     encoded = encode_payload(payload, definition)
     check_builtin(task_type, encoded)
-    chosen: dict[str, Any] = {
-        "queue": branch_of(options.queue or DEFAULT_QUEUE, options.labels),
-        "priority": options.priority,
-        "scheduled_at": options.at,
-        "delay_seconds": options.delay or 0.0,
-        "timeout_seconds": options.timeout,
-        "max_retries": options.max_retries,
-        "backoff": options.backoff,
-        "webhook": options.webhook,
-    }
-    if options.key is not None:
-        chosen["key"] = options.key
-        chosen["fingerprint"] = fingerprint(task_type, encoded, options)
-    return NewTask(id=ids.task_id(options.key), task_type=task_type, payload=encoded, **chosen)
+    chosen: Any = options
+    key = options.key
+    return NewTask(
+        id=ids.task_id(key),
+        task_type=task_type,
+        payload=encoded,
+        queue=branch_of(options.queue or DEFAULT_QUEUE, options.labels),
+        priority=chosen.priority,
+        scheduled_at=options.at,
+        delay_seconds=options.delay or 0.0,
+        timeout_seconds=chosen.timeout,
+        max_retries=chosen.max_retries,
+        backoff=chosen.backoff,
+        webhook=options.webhook,
+        key=key,
+        fingerprint=None if key is None else fingerprint(task_type, encoded, options),
+    )
 
 
 def complete_options(
@@ -77,10 +80,13 @@ def encode_payload(
 
     With a definition the payload has to be one that its handler would accept.
     """
-    if not isinstance(payload, dict | Mapping):
-        message = f"{field} is {kind_of(payload)}; give an object, the handler's parameters by name"
-        raise InvalidValue(message, field=field)
-    text = encode(payload if type(payload) is dict else dict(payload), field, strict=True)
+    if type(payload) is not dict:
+        if not isinstance(payload, Mapping):
+            kind = kind_of(payload)
+            message = f"{field} is {kind}; give an object, the handler's parameters by name"
+            raise InvalidValue(message, field=field)
+        payload = dict(payload)
+    text = encode(payload, field, strict=True)
     if definition is not None:
         _check_parameters(text, definition, field)
     return text

@@ -18,18 +18,19 @@ _TAIL_BITS: Final = 16
 _TAIL_MASK: Final = (1 << _TAIL_BITS) - 1
 _RANDOM_BITS: Final = 74
 _MILLISECONDS_SHIFT: Final = 80
-_VERSION: Final = 7 << 76
-_VARIANT: Final = 2 << 62
+_FIXED: Final = 7 << 76 | 2 << 62
+"""The version and the variant."""
+
 _RANDOM_LOW: Final = (1 << 62) - 1
+_RANDOM_HIGH: Final = 0xFFF << 62
 
 
 def make_id(milliseconds: int, random_bits: int, key: str | None = None) -> UUID:
     """Make a task id from a Unix time in milliseconds and 74 random bits."""
-    high = random_bits >> 62 & 0xFFF
-    low = random_bits & _RANDOM_LOW
     if key is not None:
-        low = low & ~_TAIL_MASK | key_tail(key)
-    return UUID(int=milliseconds << _MILLISECONDS_SHIFT | _VERSION | high << 64 | _VARIANT | low)
+        random_bits = random_bits & ~_TAIL_MASK | key_tail(key)
+    high, low = (random_bits & _RANDOM_HIGH) << 2, random_bits & _RANDOM_LOW
+    return UUID(int=milliseconds << _MILLISECONDS_SHIFT | _FIXED | high | low)
 
 
 def random_bits_needed() -> int:

@@ -1,4 +1,5 @@
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -53,6 +54,8 @@ class Gate:
         self.firsts: list[bool] = []
         self.failures: list[Exception | None] = []
         self.refused: set[UUID] = set()
+        self.during: Callable[[], object] | None = None
+        self.seen: list[object] = []
         self.open = asyncio.Event()
         self.open.set()
         self.arrived = asyncio.Event()
@@ -61,6 +64,8 @@ class Gate:
         self.batches.append(len(tasks))
         self.firsts.append(first)
         self.arrived.set()
+        if self.during is not None:
+            self.seen.append(self.during())
         await self.open.wait()
         if self.failures and (failure := self.failures.pop(0)) is not None:
             raise failure
@@ -267,6 +272,69 @@ class TestGroupCommit:
         task = new_task(key="k")
         assert (await submissions.submit(task)).id == task.id
         assert gate.batches == [1, 1]
+
+    async def test_a_task_is_new_to_the_store_once(
+        self, gate: Gate, submissions: Submissions
+    ) -> None:
+        gate.failures = [StoreUnavailable("down"), OutcomeUnknown("cut")]
+        await submissions.submit(new_task(key="k"), first=True)
+        assert gate.firsts == [True, False, False]
+        await submissions.submit(new_task(), first=True)
+        await submissions.submit(new_task())
+        assert gate.firsts[3:] == [True, False]
+
+    async def test_what_somebody_else_may_have_makes_the_whole_batch_so(
+        self, gate: Gate, submissions: Submissions
+    ) -> None:
+        await asyncio.gather(
+            submissions.submit(new_task(1), first=True), submissions.submit(new_task(2))
+        )
+        assert (gate.batches, gate.firsts) == ([2], [False])
+
+    async def test_who_is_alone_needs_no_task_of_the_event_loop(
+        self, gate: Gate, submissions: Submissions
+    ) -> None:
+        await submissions.submit(new_task())
+        before = asyncio.all_tasks()
+        gate.during = lambda: asyncio.all_tasks() - before
+        await submissions.submit(new_task())
+        assert gate.seen == [set()]
+
+    async def test_an_outage_is_waited_out_alone(
+        self, gate: Gate, submissions: Submissions
+    ) -> None:
+        await submissions.submit(new_task())
+        gate.failures = [StoreUnavailable("down"), StoreUnavailable("down")]
+        task = new_task()
+        await submissions.submit(task)
+        assert await exists(gate, task)
+        gate.failures = [OutcomeUnknown("cut")]
+        with pytest.raises(OutcomeUnknown):
+            await submissions.submit(new_task())
+
+    async def test_who_gives_up_alone_holds_up_nobody(
+        self, gate: Gate, submissions: Submissions
+    ) -> None:
+        await submissions.submit(new_task())
+        gate.open.clear()
+        gate.arrived.clear()
+        alone = asyncio.create_task(submissions.submit(new_task()))
+        await gate.arrived.wait()
+        others = [asyncio.create_task(submissions.submit(new_task(n))) for n in range(3)]
+        await asyncio.sleep(0)
+        alone.cancel()
+        gate.open.set()
+        await asyncio.gather(*others)
+        assert gate.batches == [1, 1, 3]
+        with pytest.raises(asyncio.CancelledError):
+            await alone
+        await submissions.close()
+
+    async def test_no_answer_alone_is_no_denial(self, gate: Gate, submissions: Submissions) -> None:
+        await submissions.submit(new_task())
+        gate.open.clear()
+        with pytest.raises(OutcomeUnknown, match="may or may not"):
+            await submissions.submit(new_task(), timeout=0.1)
 
     async def test_other_failures_reach_every_caller(
         self, gate: Gate, submissions: Submissions

@@ -43,9 +43,7 @@ class MemoryTasks:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def submit(
-        self, tasks: Sequence[NewTask], *, first: bool = False
-    ) -> list[Submission]:
+    async def submit(self, tasks: Sequence[NewTask], *, first: bool = False) -> list[Submission]:
         """Store tasks and answer for each in order. To look for them costs nothing here."""
         del first
         Branches(self._tables).check(task.queue for task in tasks)

@@ -20,7 +20,7 @@ import msgspec
 from mainspring.adapters.postgres.failures import sqlstates
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
-from mainspring.adapters.postgres.submit import distinct, submissions
+from mainspring.adapters.postgres.submit import check_values, distinct, submissions
 from mainspring.adapters.postgres.webhooks import webhook_document
 from mainspring.domain.errors import InvalidValue, MigrationNeeded
 from mainspring.domain.task import LeaseRef, NewTask, Submission
@@ -43,6 +43,7 @@ class PostgresCallerTransactions:
         run = runner_for(connection)
         if not tasks:
             return []
+        check_values(tasks)
         batch = msgspec.json.encode([_document(task) for task in distinct(tasks)]).decode()
         rows = await _explained(run, connection, _SUBMIT, (batch,))
         exceptions = [(row[0], UUID(row[1]), row[2]) for row in rows]

@@ -51,9 +51,7 @@ _SOON_SECONDS: Final = 1.0
 class Submitting(StorePart):
     """`TaskStore.submit`."""
 
-    async def submit(
-        self, tasks: Sequence[NewTask], *, first: bool = False
-    ) -> list[Submission]:
+    async def submit(self, tasks: Sequence[NewTask], *, first: bool = False) -> list[Submission]:
         """Store tasks durably and answer for each in order."""
         if not tasks:
             return []

@@ -3,6 +3,7 @@
 -- plain insertion needs no subtransaction. No row comes back if the queue is not known yet.
 -- $1 id, $2 type, $3 payload, $4 queue, $5 priority, $6 time to run, $7 delay, $8 timeout,
 -- $9 retries, $10 kind and $11 numbers of the back-off, $12 now.
+-- transition: submit
 INSERT INTO mainspring.tasks (
     id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
     max_retries, backoff_kind, backoff)
@@ -21,6 +22,7 @@ RETURNING 1;
 -- name: submit_first
 -- Many such tasks; none is stored if one of the queues, $15, is not known yet. The other arguments
 -- are those of `submit_batch_v1` without keys.
+-- transition: submit
 WITH stored AS (
     INSERT INTO mainspring.tasks (
         id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
