@@ -22,6 +22,7 @@ from mainspring.domain.errors import (
 )
 
 PROBLEM_TYPE: Final = "application/problem+json"
+_DETAIL_MAX: Final = 1000
 RETRY_SECONDS: Final = 1
 """What `Retry-After` says when a part is down and nobody knows for how long."""
 
@@ -174,8 +175,8 @@ def problem_of(error: MainspringError, request_id: str | None = None) -> Problem
         title=_TITLES[status],
         status=status,
         code=error.code,
-        detail=_outside(error),
-        field=error.field,
+        detail=_short(_outside(error)),
+        field=None if error.field is None else _short(error.field),
         request_id=request_id,
         results=error.results if isinstance(error, BatchUnanswered) else (),
     )
@@ -186,6 +187,11 @@ def retry_after(error: MainspringError) -> int | None:
     if isinstance(error, QuotaExceeded):
         return max(1, round(error.retry_after + 0.5))
     return RETRY_SECONDS if isinstance(error, Unavailable | SetupError) else None
+
+
+def _short(text: str) -> str:
+    """Not everything that was sent comes back."""
+    return text if len(text) <= _DETAIL_MAX else f"{text[:_DETAIL_MAX]}..."
 
 
 def _outside(error: MainspringError) -> str:

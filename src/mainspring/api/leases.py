@@ -31,7 +31,7 @@ from mainspring.domain.task import (
     Released,
     Renewal,
 )
-from mainspring.domain.values import clip_text
+from mainspring.domain.values import clip_text, hide_secrets
 from mainspring.ports.access import Scope
 
 
@@ -148,7 +148,7 @@ def completed(body: CompleteIn) -> Completed:
 
 def not_completed(body: FailIn) -> Ending | Report:
     """Return the end of an attempt that is not."""
-    error = " ".join(clip_text(body.error).split())
+    error = " ".join(clip_text(hide_secrets(body.error)).split())
     if body.cancelled:
         return Cancelled(error)
     if body.release:
@@ -156,7 +156,7 @@ def not_completed(body: FailIn) -> Ending | Report:
     return Report(
         error=error,
         kind=body.kind,
-        traceback=clip_text(body.traceback),
+        traceback=clip_text(hide_secrets(body.traceback)),
         retry=body.retry,
         retry_after=body.retry_after,
     )
