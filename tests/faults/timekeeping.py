@@ -103,8 +103,16 @@ class Timekeeping:
     async def epochs(self) -> dict[int, int]:
         return {one.partition: one.epoch for one in await self.store.partition_states()}
 
-    async def owners(self) -> Collection[str | None]:
-        return {one.owner for one in await self.store.partition_states()}
+    async def taken_from(self, members: Collection[str], within_seconds: float) -> float:
+        """Wait until somebody else owns everything; returns how long it took."""
+        began = time.monotonic()
+        while True:
+            owners = {one.owner for one in await self.store.partition_states()}
+            took = time.monotonic() - began
+            if not owners & {*members, None}:
+                return took
+            assert took < within_seconds, f"{owners} own partitions"
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def close(self) -> None:
         await self.store.close()
