@@ -162,12 +162,13 @@ async def test_callers_that_leave_and_streams_without_end(rpc: Rpc, client: Clie
         client.method("WorkerService.Claim")[0](
             workers_pb2.ClaimRequest(worker_id="w", task_types=["none"], wait_seconds=30),
             metadata=client.metadata,
-            timeout=0.3,
+            timeout=1.5,
         )
         for _ in range(10)
     ]
     for claim in claims:
-        assert (await refusal(claim)).status == "DEADLINE_EXCEEDED"
+        # A claim is answered before its deadline, so that no lease is lost with the answer.
+        assert not (await claim).leases
     tasks = [tasks_pb2.NewTask(task_type="t", delay=600)] * 300
     made = await client.call("TaskService.SubmitBatch", tasks=tasks)
     streams = [client.stream("TaskService.Watch", task_id=item.task_id) for item in made.results]

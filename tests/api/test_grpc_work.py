@@ -112,6 +112,14 @@ async def test_work_that_comes_later_is_pushed_at_once(client: Client) -> None:
         await worker.hear("lease")
 
 
+async def test_labels_lead_tasks_to_the_workers_that_offer_them(client: Client) -> None:
+    plain, needy = await submit(client), await submit(client, labels=["gpu"])
+    async with working(client, slots=5) as without:
+        assert (await without.hear("lease")).task_id == plain
+        async with working(client, worker_id="v", labels=["gpu"]) as worker:
+            assert (await worker.hear("lease")).task_id == needy
+
+
 async def test_a_worker_is_told_to_stop_a_cancelled_task(client: Client) -> None:
     task_id = await submit(client)
     async with working(client) as worker:
@@ -192,9 +200,8 @@ async def test_a_worker_that_lies_changes_nothing(rpc: Rpc, client: Client) -> N
     assert await status(client, waiting) == "pending"
 
 
-@pytest.mark.parametrize(
-    "first",
-    [
+async def test_who_does_not_say_hello_is_let_go(client: Client) -> None:
+    for first in (
         workers_pb2.WorkerMessage(),
         workers_pb2.WorkerMessage(goodbye=workers_pb2.Goodbye()),
         workers_pb2.WorkerMessage(hello=workers_pb2.Hello(worker_id="w")),
@@ -203,12 +210,10 @@ async def test_a_worker_that_lies_changes_nothing(rpc: Rpc, client: Client) -> N
             hello=workers_pb2.Hello(worker_id="w", task_types=["t"], slots=10**6)
         ),
         b"\xff\xff",
-    ],
-)
-async def test_who_does_not_say_hello_is_let_go(client: Client, first: Any) -> None:
-    call = client.work()
-    await call.write(first)
-    assert (await refusal(call.read())).status == "INVALID_ARGUMENT"
+    ):
+        call = client.work()
+        await call.write(first)
+        assert (await refusal(call.read())).status == "INVALID_ARGUMENT", first
 
 
 async def test_a_stream_ends_with_its_key(rpc: Rpc) -> None:

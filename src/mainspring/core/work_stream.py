@@ -19,7 +19,7 @@ from mainspring.domain.task import Ending, Lease, LeaseRef, Released, Renewal
 from mainspring.ports.clock import Clock
 
 POLL_SECONDS: Final = 0.2
-PRESENT_SECONDS: Final = 10.0
+PRESENT_SECONDS: Final = 5.0
 _CLAIM_MAX: Final = 100
 _GROUP: Final = 500
 _OUTAGE_SECONDS: Final = 1.0

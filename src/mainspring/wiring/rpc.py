@@ -39,6 +39,7 @@ class RpcServices:
 
     def __init__(self, services: ApiServices, application: Application) -> None:
         self._doorkeeper = services.doorkeeper
+        self._work = services.work
         self.port = 0
         self.gate = Gate(services.doorkeeper, services.ids, services.clock, application)
         self.streams = WorkStreams(services.work, services.session.store, services.clock)
@@ -53,6 +54,7 @@ class RpcServices:
     async def end_streams(self) -> None:
         """Tell every stream that the server is going to stop."""
         self.gate.is_stopping = True
+        self._work.close()
         await self._doorkeeper.close()
 
 

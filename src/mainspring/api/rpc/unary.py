@@ -1,6 +1,6 @@
 """Calls with one answer: a message is read as the route reads its JSON, and answered as it does."""
 
-from typing import Any
+from typing import Any, Final
 
 from google.protobuf.message import Message
 
@@ -8,11 +8,16 @@ from mainspring.api.converting import converted
 from mainspring.api.http import Call, Response
 from mainspring.api.limits import BODY_BYTES_MAX
 from mainspring.api.performing import Performer
+from mainspring.api.routes import Recording
 from mainspring.api.rpc.gate import Context, Gate
 from mainspring.api.rpc.messages import message_of, parse, values_of
 from mainspring.api.rpc.methods import Method, kind_of, parts_of
 from mainspring.domain.errors import MainspringError, PayloadTooLarge
 from mainspring.domain.values import BATCH_MAX
+
+_WAIT: Final = "wait_seconds"
+_SPARE_SECONDS: Final = 0.5
+"""How long before its deadline a call has its answer, so that the answer arrives."""
 
 
 class UnaryCalls:
@@ -38,7 +43,7 @@ class UnaryCalls:
         route = method.route
         caller = await self._gate.admit(context, route, request_id)
         message = parse(method.request, data, route.body_bytes_max)
-        path, query, body = _read(method, message)
+        path, query, body = _read(method, message, context.time_remaining())
         call = Call(
             who=caller.who,
             path=path,
@@ -52,10 +57,13 @@ class UnaryCalls:
             spent_seconds=caller.spent_seconds,
         )
         doing = self._performer.perform(route, call)
-        return await (self._gate.finish(doing) if route.action else doing)
+        is_write = route.action and route.recording is not Recording.SUMMED
+        return await (self._gate.finish(doing) if is_write else doing)
 
 
-def _read(method: Method, message: Message) -> tuple[dict[str, str], Any, Any]:
+def _read(
+    method: Method, message: Message, remaining: float | None
+) -> tuple[dict[str, str], Any, Any]:
     """Return what the route takes from its path, its query and its body."""
     route = method.route
     if route.raw_body and method.request.DESCRIPTOR.fields[0].is_repeated:
@@ -63,6 +71,9 @@ def _read(method: Method, message: Message) -> tuple[dict[str, str], Any, Any]:
     path, rest = parts_of(route, values_of(message))
     if route.raw_body:
         return path, None, rest
+    if remaining is not None and _WAIT in rest:
+        # Nobody is there any more for what would be claimed after the deadline.
+        rest[_WAIT] = max(0, min(rest[_WAIT], remaining - _SPARE_SECONDS))
     kind = kind_of(route)
     read = None if kind is None else converted(rest, kind)
     return (path, read, None) if route.query else (path, None, read)
