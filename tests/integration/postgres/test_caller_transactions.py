@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import asyncpg
+import msgspec
 import pytest
 
 from integration.postgres.callers import KINDS, RollbackError, Transaction, with_asyncpg
@@ -16,6 +17,8 @@ from mainspring.domain.errors import InvalidValue, MigrationNeeded
 from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import LeaseRef, NewTask, Submission
+from mainspring.domain.webhooks import DELIVERY_TYPE, Webhook
+from mainspring.ports.store import TaskFilter
 
 pytestmark = pytest.mark.postgres
 
@@ -149,3 +152,23 @@ async def test_a_batch_of_many(database: str, store: PostgresStore) -> None:
     assert answers == [Submission(task.id) for task in tasks]
     ids: list[UUID] = [task.id for task in tasks]
     assert set((await store.statuses(ids)).values()) == {TaskStatus.PENDING}
+
+
+async def test_webhooks_of_the_caller(
+    within: Callable[..., Awaitable[Any]], store: PostgresStore
+) -> None:
+    """Stored with the task, and told with its completion: both in the caller's transactions."""
+    hooks = [Webhook(url="https://example.com/h", sign="s"), None]
+    task, plain = (new_task(webhook=hook) for hook in hooks)
+    await within("submit", [task, plain])
+    leases = {lease.id: LeaseRef(lease.id, lease.fencing_token) for lease in await claim(store, 5)}
+    with pytest.raises(RollbackError):
+        await within("complete", leases[task.id], '"done"', commit=False)
+    deliveries = TaskFilter(task_type=DELIVERY_TYPE)
+    assert (await store.page(deliveries, 10)).tasks == []
+    assert await within("complete", leases[task.id], '"done"')
+    assert await within("complete", leases[plain.id], None)
+    (delivery,) = (await store.page(deliveries, 10)).tasks
+    payload = msgspec.json.decode(delivery.payload)
+    assert (payload["url"], payload["sign"]) == ("https://example.com/h", "s")
+    assert (payload["body"]["event"], payload["body"]["task_id"]) == ("completed", str(task.id))
