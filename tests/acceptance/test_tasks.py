@@ -137,7 +137,7 @@ class TestLooking:
         checks = {one["check"]: one["ok"] for one in installation("doctor", "--json").lines}
         # Other tests leave tasks behind that nobody has a handler for, and that is found, too.
         assert [check for check, ok in checks.items() if not ok] in ([], ["task types"])
-        assert "fsync on" in installation("doctor").out
+        assert "fsync is on" in installation("doctor").out
 
 
 class TestChanging:
