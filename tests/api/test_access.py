@@ -60,31 +60,6 @@ async def ask(client: httpx.AsyncClient, route: Route, task_id: str) -> httpx.Re
     )
 
 
-async def test_every_route_needs_a_key_but_health(api: Api) -> None:
-    open_paths = {route.path for route in api.application.router.routes if route.scope is None}
-    assert open_paths == {"/health/live", "/health/ready"}
-    async with api.with_key(None) as nobody:
-        for route in api.application.router.routes:
-            answer = await ask(nobody, route, str(uuid4()))
-            wanted = 200 if route.scope is None else 401
-            assert answer.status_code == wanted, route.path
-
-
-async def test_each_scope_opens_its_routes_and_no_other(api: Api) -> None:
-    for scope in Scope:
-        async with await api.client(scope) as client:
-            for route in api.application.router.routes:
-                if route.scope is None:
-                    continue
-                answer = await ask(client, route, str(uuid4()))
-                if route.scope is scope:
-                    assert answer.status_code not in {401, 403}, (scope, route.path)
-                else:
-                    assert answer.status_code == 403, (scope, route.path)
-                    if not route.path.endswith("/events"):
-                        assert answer.json()["code"] == "forbidden"
-
-
 async def test_a_foreign_task_is_the_same_as_a_missing_one(api: Api) -> None:
     async with (
         await api.client(namespace="acme") as acme,
