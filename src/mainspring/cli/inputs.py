@@ -65,7 +65,9 @@ def read_payload(argument: str | None) -> Mapping[str, Any] | None:
         raw = argument
     value = decode(raw, "payload")
     if not isinstance(value, dict):
-        message = f"payload is {kind_of(value)}; give a JSON object, the handler's parameters by name"
+        message = (
+            f"payload is {kind_of(value)}; give a JSON object, the handler's parameters by name"
+        )
         raise InvalidValue(message, field="payload")
     return value
 

@@ -88,7 +88,7 @@ async def grant_services(dsn: str, role: str) -> None:
     try:
         await connection.execute(_GRANT, role)
     except asyncpg.UndefinedObjectError:
-        message = f"the database has no role {shown(role)}; make it first: CREATE ROLE ... LOGIN"
+        message = f"the database has no role {shown(role)}; make one that may log in first"
         raise InvalidValue(message, field="grant_to") from None
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=True) from error
