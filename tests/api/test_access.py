@@ -13,7 +13,7 @@ import pytest
 from api.conftest import Api, started
 from mainspring.api.routes import Route
 from mainspring.domain.errors import AddressInUse, InvalidConfiguration
-from mainspring.ports.access import Namespace, Scope
+from mainspring.ports.access import Namespace
 
 BODIES: dict[str, dict[str, Any]] = {
     "/v1/tasks": {"task_type": "t"},
