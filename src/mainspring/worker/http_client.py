@@ -11,12 +11,13 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from ipaddress import ip_address
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import certifi
 import httpcore
 
 from mainspring.domain.targets import Address, Target, TargetRules, literal
+from mainspring.worker.exchange import Answer, Call, CallFailed
 
 Resolve = Callable[[str, int], Awaitable[Sequence[Address]]]
 """From a name and a port to addresses; raises `OSError` when there are none."""
@@ -29,34 +30,6 @@ _CONNECT_SECONDS: Final = 5.0
 """One address that does not answer leaves time for the next."""
 
 _Header = tuple[bytes, bytes]
-
-
-class CallFailed(ConnectionError):
-    """No answer came: the server cannot be reached, or broke off."""
-
-
-class Answer(NamedTuple):
-    """What came back. The body is cut at the bound; `is_cut` says whether there was more."""
-
-    status: int
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    is_cut: bool
-
-    def header(self, name: str) -> str | None:
-        """Return the first header of a name, which is in lower case."""
-        return next((value for given, value in self.headers if given == name), None)
-
-
-class Call(NamedTuple):
-    """One request to one target."""
-
-    target: Target
-    method: str
-    headers: tuple[tuple[str, str], ...]
-    body: bytes
-    body_max: int
-    """Bytes of the answer's body that are read."""
 
 
 class HttpClient:

@@ -8,7 +8,7 @@ import asyncio
 import importlib
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -33,9 +33,7 @@ from mainspring.domain.signatures import SIGNATURE_HEADER, sign
 from mainspring.domain.targets import Target, TargetRules, parse_target, redirected
 from mainspring.domain.webhooks import DELIVERY_TYPE, instant_text
 from mainspring.ports.clock import Clock
-
-if TYPE_CHECKING:
-    from mainspring.worker.http_client import Answer, HttpClient
+from mainspring.worker.exchange import Answer, Call, Client
 
 _CLIENT_MODULE: Final = "mainspring.worker.http_client"
 _KEPT_HEADERS: Final = (
@@ -91,7 +89,7 @@ class HttpCalls:
     def __init__(self, options: HttpOptions, clock: Clock) -> None:
         self._options = options
         self._clock = clock
-        self._client: HttpClient | None = None
+        self._client: Client | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def run(self, ctx: TaskContext, **payload: Any) -> dict[str, Any]:
@@ -126,7 +124,7 @@ class HttpCalls:
             await self._client.close()
             self._client = None
 
-    async def _exchange(self, ctx: TaskContext, request: HttpRequest) -> "Answer":
+    async def _exchange(self, ctx: TaskContext, request: HttpRequest) -> Answer:
         exchange = self._prepared(ctx, request)
         target = parse_target(request.url)
         try:
@@ -175,17 +173,16 @@ class HttpCalls:
             )
             raise InvalidValue(message, field="sign") from None
 
-    async def _follow(self, exchange: Exchange, target: Target) -> "tuple[Target, Answer]":
+    async def _follow(self, exchange: Exchange, target: Target) -> tuple[Target, Answer]:
         """Make the request, and those that the answers send it on to."""
         request = exchange.request
         method, body, private = request.method, exchange.body, exchange.private
-        client, make_call = self._connected()
+        client = self._connected()
         left = request.redirects
         while True:
             headers = (*exchange.headers, *private)
-            answer = await client.call(
-                make_call(target, method, headers, body, request.max_response_bytes)
-            )
+            call = Call(target, method, headers, body, request.max_response_bytes)
+            answer = await client.call(call)
             location = answer.header("location")
             if left == 0 or location is None or not is_redirect(answer.status):
                 return target, answer
@@ -198,16 +195,15 @@ class HttpCalls:
             target = there
             left -= 1
 
-    def _connected(self) -> "tuple[HttpClient, Any]":
-        module = importlib.import_module(_CLIENT_MODULE)
+    def _connected(self) -> Client:
         loop = asyncio.get_running_loop()
-        client = self._client
-        if client is None or loop is not self._loop:
-            client = self._client = module.HttpClient(self._options.rules)
-            self._loop = loop
-        return client, module.Call
+        if self._client is None or loop is not self._loop:
+            module = importlib.import_module(_CLIENT_MODULE)
+            client: Client = module.HttpClient(self._options.rules)
+            self._client, self._loop = client, loop
+        return self._client
 
-    def _judge(self, request: HttpRequest, target: Target, answer: "Answer") -> None:
+    def _judge(self, request: HttpRequest, target: Target, answer: Answer) -> None:
         status = answer.status
         if is_success(status, request.success):
             return
@@ -229,6 +225,6 @@ def http_definitions(calls: HttpCalls) -> tuple[TaskDefinition, ...]:
     )
 
 
-def _kept(answer: "Answer") -> dict[str, str]:
+def _kept(answer: Answer) -> dict[str, str]:
     kept = ((name, answer.header(name)) for name in _KEPT_HEADERS)
     return {name: value[:_HEADER_LENGTH_MAX] for name, value in kept if value is not None}

@@ -21,8 +21,9 @@ from mainspring.domain.signatures import is_signed
 from mainspring.domain.targets import Address, TargetRules, parse_allowed, parse_target
 from mainspring.domain.task import Completed, Failed, FailureKind, Lease, Retried, TickRef
 from mainspring.worker import http_client
+from mainspring.worker.exchange import Call, CallFailed
 from mainspring.worker.execution import Ended, Execution, Prepared, directly
-from mainspring.worker.http_client import Call, CallFailed, HttpClient
+from mainspring.worker.http_client import HttpClient
 from mainspring.worker.http_tasks import HttpCalls, HttpOptions, http_definitions
 from manual_clock import START, ManualClock
 from unit.worker.making import Link, make_lease
