@@ -13,6 +13,7 @@ from mainspring.config import Settings, unknown_variables, without_password
 from mainspring.domain.errors import MainspringError
 from mainspring.ports.clock import Clock
 from mainspring.wiring.coordination import coordination_findings
+from mainspring.wiring.exposure import plain_connections
 from mainspring.wiring.store import database_url, migration_plan, open_store
 
 OFFSET_SECONDS_MAX: Final = 1.0
@@ -139,9 +140,12 @@ async def _workers(settings: Settings) -> AsyncIterator[Finding]:
 
 
 async def risks(settings: Settings) -> list[str]:
-    """Return a sentence for each setting of the server that endangers what it was told to keep."""
+    """Return a sentence for each setting of the server that endangers what it was told to keep,
+    and for each connection on which others may read along.
+    """
     found = await inspect(settings.database_direct_url or database_url(settings), session=False)
-    return [one.message for one in found if one.severity is Severity.WARNING]
+    dangers = [one.message for one in found if one.severity is Severity.WARNING]
+    return [*dangers, *plain_connections(settings)]
 
 
 async def facts_of(settings: Settings) -> ServerFacts:

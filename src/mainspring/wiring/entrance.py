@@ -3,15 +3,12 @@
 import importlib
 import ssl
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urlsplit
 
 from mainspring.api.tls import server_context
 from mainspring.config import Settings, is_loopback
 from mainspring.domain.errors import InvalidConfiguration
 from mainspring.ports.access import Tokens
 from mainspring.ports.clock import Clock
-
-_ENCRYPTED = frozenset({"require", "verify-ca", "verify-full"})
 
 
 def tokens_of(settings: Settings, clock: Clock) -> Tokens | None:
@@ -48,23 +45,9 @@ def check_exposure(settings: Settings) -> None:
 
 
 def exposures(settings: Settings) -> Iterator[str]:
-    """Yield a sentence for each connection on which others can read along."""
+    """Yield a sentence for each way on which others can read what the API is told."""
     if not is_loopback(settings.host) and not settings.tls_cert_file:
         yield (
             f"the API listens on {settings.host} without TLS, so others on the way can read keys "
             "and tasks; set tls_cert_file and tls_key_file, or put a proxy with TLS before it"
         )
-    if is_plain(settings.database_url):
-        yield (
-            "the connection to the database leaves this machine and need not be encrypted; add "
-            "sslmode=verify-full to database_url"
-        )
-
-
-def is_plain(database_url: str) -> bool:
-    """Whether the way to a database leads over a network and may be unencrypted."""
-    parts = urlsplit(database_url)
-    query = parse_qs(parts.query)
-    host = query.get("host", [parts.hostname or ""])[0]
-    local = not host or host.startswith("/") or is_loopback(host)
-    return not local and query.get("sslmode", [""])[0] not in _ENCRYPTED

@@ -66,6 +66,7 @@ async def run_api(settings: Settings, tell: Tell) -> bool:
     with stopping.on_signals():
         store = await open_store(settings)
         try:
+            await _warn(settings, tell)
             async with api_running(store, settings, tell):
                 tell("ready")
                 await stopping.drain.wait()
