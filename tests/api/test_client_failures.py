@@ -8,15 +8,20 @@ import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 
-from api.conftest import Api
+from api.certificates import Authority
+from api.conftest import Api, started
 from mainspring import Client
 from mainspring.adapters.system import SystemClock
 from mainspring.client import SyncClient
 from mainspring.client.exchange import Reply, Trial, get, send
+from mainspring.client.installation import client_of
+from mainspring.config import Settings
 from mainspring.domain.errors import (
+    InvalidConfiguration,
     InvalidValue,
     OutcomeUnknown,
     Overloaded,
@@ -227,6 +232,27 @@ async def test_a_lost_answer_makes_no_second_task(api: Api) -> None:
     assert task["is_new"] is False
     async with Client(api.url, await api.key()) as lucky:
         assert len([one async for one in lucky.tasks()]) == 1
+
+
+async def test_an_api_with_tls_is_reached_by_who_believes_its_authority(
+    database: str, tmp_path: Path
+) -> None:
+    authority = Authority(tmp_path, "ours")
+    certificate, key = map(str, authority.server())
+    async with started(database, tls_cert_file=certificate, tls_key_file=key) as api:
+        url = api.url.replace("http:", "https:")
+        secret = await api.key()
+        async with Client(url, secret, timeout=0.3) as stranger:
+            with pytest.raises(StoreUnavailable, match="certificate verify failed"):
+                await stranger.queues()
+        async with Client(url, secret, tls=authority.client(None)) as friend:
+            assert await friend.queues() == []
+            assert await asyncio.to_thread(friend.sync.queues) == []
+        named = Settings(api_url=url, api_key=secret, api_ca_file=str(authority.file))
+        async with client_of(named, 5) as client:
+            assert await client.workers() == []
+    with pytest.raises(InvalidConfiguration, match="api_ca_file 'nothing' cannot be read"):
+        client_of(Settings(api_url=url, api_ca_file="nothing"), 5)
 
 
 class TestTrial:

@@ -131,7 +131,7 @@ class Client:
         self.schedules = ClientSchedules(self._caller)
         """Schedules: `await client.schedules.create(...)` and so on."""
 
-        self.sync = SyncClient(api_url, api_key, timeout, tls=tls)
+        self.sync = SyncClient(api_url, api_key, timeout, tls=self._address.tls)
         """The same verbs for code that blocks."""
 
     def __repr__(self) -> str:

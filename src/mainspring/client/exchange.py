@@ -7,7 +7,7 @@ the failure, and is told the result, or for how long to pause before the next at
 import dataclasses
 import math
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
@@ -106,11 +106,6 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def merge(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return one object with the fields of several."""
-    return {name: value for part in parts for name, value in part.items()}
-
-
 class Address:
     """Where the API is, and what every request says of who asks."""
 
@@ -129,7 +124,9 @@ class Address:
         self.url = api_url.rstrip("/")
         self.host = f"{parts.hostname}:{port}" if port else parts.hostname
         # The environment is read by `mainspring.config` alone, so no proxy is taken from it.
-        self.trust = (tls or ssl.create_default_context()) if parts.scheme == "https" else False
+        is_https = parts.scheme == "https"
+        self.tls = (tls or ssl.create_default_context()) if is_https else None
+        self.trust = self.tls or False
         self.headers = {"Accept": "application/json"}
         if api_key:
             self.headers["Authorization"] = f"Bearer {api_key}"
