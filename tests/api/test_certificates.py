@@ -6,12 +6,15 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import grpc
 import httpx
 import pytest
 from cryptography import x509
 
 from api.certificates import Authority
 from api.conftest import Api, started
+from api.rpc import Client
+from fixtures.postgres import free_port
 from mainspring.api.tls import server_context
 from mainspring.domain.errors import InvalidConfiguration
 from mainspring.ports.access import Scope
@@ -163,3 +166,38 @@ async def test_what_is_read_along_is_said(
         with pytest.raises(InvalidConfiguration, match=name):
             async with started(database, **settings | {name: str(tmp_path / "none.pem")}):
                 pass
+
+
+async def test_grpc_knows_the_same_certificates(
+    database: str, ours: Authority, settings: dict[str, Any]
+) -> None:
+    port = free_port()
+    worker = ours.certify("grpc", [x509.DNSName(WORKER)])
+    stranger = ours.certify("stranger", [x509.DNSName("stranger.example.com")])
+    changes = {**settings, "grpc_port": port, "tls_client_required": True}
+    async with started(database, **changes) as api:
+        await api.key(Scope.WORK, certificate=WORKER)
+        key = await api.key(Scope.WORK)
+        for files, given, status in (
+            (worker, None, None),
+            (worker, key, "UNAUTHENTICATED"),
+            (stranger, key, None),
+            (stranger, None, "UNAUTHENTICATED"),
+        ):
+            async with channel_of(port, ours, files) as channel:
+                client = Client(channel, given)
+                if status is None:
+                    await client.call("WorkerService.Claim", **CLAIM)
+                else:
+                    refused = await client.refused("WorkerService.Claim", **CLAIM)
+                    assert refused.status == status
+        async with channel_of(port, ours, None) as channel:
+            refused = await Client(channel, key).refused("WorkerService.Claim", **CLAIM)
+            assert refused.status == "UNAVAILABLE"
+
+
+def channel_of(port: int, ours: Authority, files: tuple[Path, Path] | None) -> grpc.aio.Channel:
+    chain, key = (None, None) if files is None else (files[0].read_bytes(), files[1].read_bytes())
+    credentials = grpc.ssl_channel_credentials(ours.file.read_bytes(), key, chain)
+    local = [("grpc.use_local_subchannel_pool", 1)]
+    return grpc.aio.secure_channel(f"127.0.0.1:{port}", credentials, options=local)
