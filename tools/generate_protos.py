@@ -62,6 +62,9 @@ def generate(target: Path, tree: Tree = API) -> None:
         )
         for path in sorted((out / tree.protos).iterdir()):
             text = sibling.sub(rf"from {tree.package} import \1 as \2", path.read_text())
+            if path.name.endswith("_pb2_grpc.py"):
+                # It has no types.
+                text = f"# mypy: ignore-errors\n{text}"
             (target / path.name).write_text(text)
 
 

@@ -25,6 +25,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 
 @pytest.fixture(scope="module")
 def directory() -> Path:
+    return installed()
+
+
+def installed() -> Path:
     """The example with its dependencies, installed once for each lock in the checkout."""
     for program in ("node", "npm"):
         if shutil.which(program) is None:

@@ -1,6 +1,7 @@
 """WorkerService: leases come while slots are free, and nobody ends what is another's."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
@@ -168,6 +169,21 @@ async def test_an_end_that_was_said_before_leaving_counts(client: Client) -> Non
         await worker.call.done_writing()
         assert (await worker.hear("ended")).accepted
         assert await worker.end() == "OK"
+
+
+async def test_a_worker_that_is_gone_in_the_middle_of_it_is_no_news(
+    client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    tasks = [tasks_pb2.NewTask(task_type="t")] * 60
+    await client.call("TaskService.SubmitBatch", tasks=tasks)
+    async with working(client, slots=40) as worker:
+        leases = [await worker.hear("lease") for _ in range(40)]
+        for lease in leases:
+            await worker.say(complete=workers_pb2.Complete(**ref(lease)))
+    async with working(client, slots=60) as again:
+        await again.hear("lease")
+    gc.collect()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 async def test_a_worker_that_lies_changes_nothing(rpc: Rpc, client: Client) -> None:

@@ -123,6 +123,10 @@ class WorkStreams:
 
 async def _part(stream: WorkStream, tasks: list[asyncio.Task[None]]) -> None:
     """Let what is on its way arrive, so that nothing stays leased that nobody was given."""
-    await asyncio.wait(tasks)
+    ends = await asyncio.gather(*tasks, return_exceptions=True)
     with suppress(MainspringError):
         await stream.say_farewell()
+    for end in ends:
+        # That the worker is gone is no news; anything else belongs into the log.
+        if isinstance(end, Exception) and not isinstance(end, ConnectionError):
+            raise end

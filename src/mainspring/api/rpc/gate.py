@@ -13,7 +13,7 @@ import structlog
 
 from mainspring.api.application import Application
 from mainspring.api.doorkeeper import Doorkeeper
-from mainspring.api.errors import ServerStopping, codes_of, problem_of, retry_after
+from mainspring.api.errors import RequestTimeout, ServerStopping, codes_of, problem_of, retry_after
 from mainspring.api.limits import check_head
 from mainspring.api.performing import in_time
 from mainspring.api.routes import PATIENCE_SECONDS, Route
@@ -83,7 +83,7 @@ class Gate:
         except MainspringError as caught:
             error = caught
         except ConnectionError:
-            error = ServerStopping("the stream was not read, so it is closed")
+            error = RequestTimeout("the stream was not read any more, so it is closed")
         except Exception:  # noqa: BLE001 - whoever asks gets an answer, and the log the rest
             self._application.unforeseen += 1
             self._log.exception("call failed", request_id=request_id, method=name)
