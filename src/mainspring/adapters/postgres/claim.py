@@ -90,7 +90,7 @@ class Claimable(NamedTuple):
     """Of these only so many tasks."""
 
     wait: float | None
-    """Seconds until somebody has been waited for long enough."""
+    """Seconds until somebody has been waited for long enough, or something becomes due."""
 
 
 class Starts:
@@ -246,20 +246,22 @@ class Claiming(StorePart):
             _YOUNG,
             *columns_of({key: at for key, at in places.items() if labels_of(key[0])}),
         )
-        whole = [row["name"] for row in rows if row["is_open"] or not row["count"]]
+        # Not those where nothing is due: what comes at this moment has not been shared yet.
+        whole = [row["name"] for row in rows if row["is_open"]]
+        waits = [row["next_due"] for row in rows if row["next_due"] is not None]
         found = [
             Young(row["name"], row["count"], tuple(row["task_types"]))
             for row in rows
             if not row["is_open"] and row["count"]
         ]
         if not found:
-            return Claimable(whole, {}, None)
+            return Claimable(whole, {}, min(waits, default=None))
         loads = await self._main.fetch(_LOADS, self._now(), SILENT_SECONDS)
         mine, shares = dealt(
             found, request.worker_id, request.limit, [load_of(one) for one in loads]
         )
-        waits = [row["wait"] for row in rows if row["name"] in shares]
-        return Claimable(whole + mine, shares, max(0.0, min(waits)) if waits else None)
+        waits += [max(0.0, row["wait"]) for row in rows if row["name"] in shares]
+        return Claimable(whole + mine, shares, min(waits, default=None))
 
     def read_from_the_beginning(self) -> None:
         """Let the next claim look at everything: tasks were put back among older ones."""

@@ -17,7 +17,8 @@ THEN 'no_worker' END
 
 -- name: branches_due
 -- For a worker that offers labels: the branches that it could take tasks of, whether one of them
--- has waited beyond the patience with less loaded workers, and else how many became due since.
+-- has waited beyond the patience with less loaded workers, and else how many became due since, how
+-- long until they have waited for so long, and until the next one is due.
 -- $1 now or NULL, $2 labels, $3 queues or NULL, $4 task types, $5 seconds of patience, $6 bound of
 -- the counts, $7-$10 from where ranges are read, as in the claim.
 WITH clock AS MATERIALIZED (
@@ -28,7 +29,8 @@ WITH clock AS MATERIALIZED (
         AND (SELECT b.paused FROM mainspring.queues b WHERE b.name = q.base) IS NOT TRUE
 )
 SELECT b.name, old.found AS is_open, young.count, young.task_types,
-    extract(epoch FROM young.oldest - clock.now)::float8 + $5 AS wait
+    extract(epoch FROM young.oldest - clock.now)::float8 + $5 AS wait,
+    extract(epoch FROM coming.scheduled_at - clock.now)::float8 AS next_due
 FROM clock
 CROSS JOIN branches b
 CROSS JOIN LATERAL (
@@ -67,7 +69,17 @@ CROSS JOIN LATERAL (
         ) n
         LIMIT $6
     ) one
-) young;
+) young
+CROSS JOIN LATERAL (
+    SELECT min(n.scheduled_at) AS scheduled_at FROM generate_series(0, 10) AS p (priority)
+    CROSS JOIN LATERAL (
+        SELECT t.scheduled_at FROM mainspring.tasks t
+        WHERE NOT old.found AND t.queue = b.name AND t.priority = p.priority
+            AND t.status IN ('pending', 'retrying') AND t.scheduled_at > clock.now
+        ORDER BY t.scheduled_at, t.id
+        LIMIT 1
+    ) n
+) coming;
 
 -- name: worker_loads
 -- The live workers that offer labels, and how many tasks each holds at this moment.
