@@ -9,6 +9,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 
@@ -18,7 +19,7 @@ from mainspring import Client
 from mainspring.adapters.system import SystemClock
 from mainspring.client import SyncClient
 from mainspring.client.exchange import Reply, Trial, get, send
-from mainspring.client.installation import client_of
+from mainspring.client.installation import ApiSubmissions, client_of
 from mainspring.config import Settings
 from mainspring.domain.errors import (
     InvalidConfiguration,
@@ -29,6 +30,7 @@ from mainspring.domain.errors import (
     Refused,
     StoreUnavailable,
 )
+from mainspring.domain.task import NewTask, Submission
 from manual_clock import ManualClock
 
 TASK = "01900000-0000-7000-8000-000000000000"
@@ -118,6 +120,25 @@ async def test_a_task_is_sent_again_under_the_same_key() -> None:
     async with running(script), Client(script.url) as client:
         await client.submit("t")
     assert len(script.asked) == 3
+
+
+async def test_what_is_turned_away_of_a_batch_is_sent_again_alone() -> None:
+    stored = f'{{"status":201,"task_id":"{TASK}"}}'
+    conflict = '{"status":409,"code":"idempotency_key_conflict","detail":"x","field":"key"}'
+    busy = '{"status":503,"code":"overloaded","detail":"too much"}'
+    bad = '{"status":422,"code":"invalid_value","detail":"no","field":"queue"}'
+    rounds = [[stored, busy, conflict, bad], [stored]]
+    bodies = ['{{"results":[{}]}}'.format(",".join(results)) for results in rounds]
+    script = Script(*(answer(207, body.encode()) for body in bodies))
+    tasks = [NewTask(id=UUID(int=n), task_type="t") for n in range(4)]
+    async with running(script), Client(script.url) as client:
+        answers = await ApiSubmissions(client).attempt_many(tasks)
+    assert answers[:3] == [
+        Submission(UUID(TASK)),
+        Submission(UUID(TASK)),
+        Submission(UUID(int=2), is_new=False, conflict=True),
+    ]
+    assert isinstance(answers[3], InvalidValue)
 
 
 async def test_a_quota_is_no_reason_to_wait_for_ever() -> None:

@@ -280,3 +280,6 @@ async def test_the_doctor_looks_at_the_api(
     monkeypatch.setenv("MAINSPRING_API_KEY", await api.key(Scope.SUBMIT))
     assert "without the scope read" in (await command("doctor")).out
     assert (await command("tasks", "submit", "t")).status == 0
+    blind = await command("tasks", "submit", "t", "--json")
+    assert (blind.status, blind.out) == (1, "")
+    assert blind.err.startswith("the task is stored as ")

@@ -148,15 +148,33 @@ async def _submit(
     if not as_json:
         click.echo(str(stored.id))
     await _note_unserved(installation, built)
+    try:
+        return await _see(
+            installation, stored.id, do_wait=do_wait, patience=patience, as_json=as_json
+        )
+    except AccessDenied:
+        note(f"the task is stored as {stored.id}; looking at it is what is refused")
+        raise
+
+
+async def _see(
+    installation: Installation,
+    task_id: UUID,
+    *,
+    do_wait: bool,
+    patience: float | None,
+    as_json: bool,
+) -> int:
+    """Show a task that was submitted, and wait for its end if that is wanted."""
     status: TaskStatus | None = None
     if do_wait:
         try:
-            status = await installation.waiting.wait(stored.id, patience)
+            status = await installation.waiting.wait(task_id, patience)
         except WaitTimedOut:
             if as_json:
-                print_json(await installation.lifecycle.get(stored.id))
+                print_json(await installation.lifecycle.get(task_id))
             raise
-    task = await installation.lifecycle.get(stored.id) if as_json or do_wait else None
+    task = await installation.lifecycle.get(task_id) if as_json or do_wait else None
     if task is not None and as_json:
         print_json(task)
     if task is None or status is None:
