@@ -222,6 +222,8 @@ class Mainspring(DeclaredSchedules):
         _check_built(tasks)
         if connection is None:
             session = await self.sessions.current()
+            if len(tasks) == 1:
+                return [await session.submissions.submit(tasks[0], first=first)]
             stored = await session.submissions.submit_many(tasks, first=first)
         else:
             stored = await self._transactions.submit(connection, tasks)

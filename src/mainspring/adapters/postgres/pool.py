@@ -99,8 +99,15 @@ class Pool:
         settles. Raises the errors of `domain.errors`.
         """
         sent = _Sent()
+        deadline = asyncio.get_running_loop().time() + DEADLINE_SECONDS
         try:
-            async with asyncio.timeout(DEADLINE_SECONDS):
+            if before_commit is None and not self._options.pooled:
+                connection = self._kept.take_free()
+                if connection is not None:
+                    rows = await self._fetch_at_once(connection, query, arguments, sent)
+                    if rows is not None:
+                        return rows
+            async with asyncio.timeout_at(deadline):
                 return await self._settled(query, arguments, sent, before_commit)
         except DRIVER_ERRORS as error:
             wrote = sent.sent and query.writes
@@ -111,6 +118,29 @@ class Pool:
         """Close all connections; those that do not answer are cut. Safe to call twice."""
         with suppress(*DRIVER_ERRORS):
             await self._kept.close(CONNECT_SECONDS)
+
+    async def _fetch_at_once(
+        self,
+        connection: asyncpg.Connection,
+        query: Query,
+        arguments: tuple[Any, ...],
+        sent: "_Sent",
+    ) -> list[Record] | None:
+        """Run a statement on a connection that was free, with the driver's own bound in time,
+        which costs a third of ours; None if it has to be repeated.
+        """
+        sent.sent = True
+        try:
+            return await connection.fetch(query.sql, *arguments, timeout=DEADLINE_SECONDS)
+        except asyncpg.PostgresError as error:
+            if RETRIED_CODES.isdisjoint(sqlstates(error)):
+                raise
+            return None
+        except BaseException:
+            connection.terminate()
+            raise
+        finally:
+            self._kept.give_back(connection)
 
     async def _settled(
         self, query: Query, arguments: tuple[Any, ...], sent: "_Sent", before_commit: "_Step"
