@@ -1,6 +1,7 @@
 """Workers in any language: claim, keep, end; and nobody ends what is another's."""
 
 import asyncio
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -133,6 +134,23 @@ async def test_workers_of_the_api_are_listed(api: Api) -> None:
         assert worker["worker_id"].endswith(":w")
         assert worker["queues"] == ["mail"]
         assert (await stranger.get("/v1/workers")).json()["workers"] == []
+
+
+async def test_a_worker_that_has_left_takes_nothing(api: Api, client: httpx.AsyncClient) -> None:
+    gone = [await api.client() for _ in range(3)]
+    waiting = [asyncio.create_task(claim(one, wait_seconds=60)) for one in gone]
+    await asyncio.wait(waiting, timeout=0.5)
+    for one, task in zip(gone, waiting, strict=True):
+        task.cancel()
+        await one.aclose()
+    await asyncio.wait(waiting)
+    task_id = await submit(client)
+    # Long enough for each of them to look again, if it were still there.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(0.7):
+            await asyncio.Event().wait()
+    (lease,) = await claim(client)
+    assert (lease["task_id"], lease["fencing_token"], lease["attempt"]) == (task_id, 1, 1)
 
 
 async def test_who_waits_is_let_go_when_the_server_stops(database: str) -> None:

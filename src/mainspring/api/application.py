@@ -6,6 +6,7 @@ wrong becomes a problem with a stable code; what nobody foresaw is logged and co
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -25,7 +26,7 @@ from mainspring.api.http import CERTIFICATE, Call, Response, Scope, encoded
 from mainspring.api.limits import check_head, check_type, decode_body, read_body
 from mainspring.api.performing import Performer, in_time
 from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
-from mainspring.api.streams import send_stream
+from mainspring.api.streams import has_left, send_stream
 from mainspring.core.auditing import AuditTrail
 from mainspring.domain.errors import MainspringError
 from mainspring.ports.clock import Clock, IdSource
@@ -106,6 +107,7 @@ class Application:
             request_id=exchange.request_id,
             address=_address(scope),
             action=route.action,
+            left=partial(has_left, exchange.receive),
             spent_seconds=spent,
         )
         return await self._performer.perform(route, call)

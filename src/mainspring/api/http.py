@@ -1,6 +1,6 @@
 """A request as handlers see it, and what they answer."""
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +34,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
     action: str = ""
     """What the audit calls it."""
+
+    left: Callable[[], Awaitable[None]] | None = None
+    """Returns when who asks has gone away; None where that ends the work by itself."""
 
     spent_seconds: float = 0.0
     """How long it took to find out who asks; it counts for the time of the answer."""

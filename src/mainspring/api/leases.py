@@ -1,6 +1,8 @@
 """Leases: how workers in any language claim tasks, keep them and end them."""
 
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from uuid import UUID
 
 import msgspec
@@ -99,7 +101,8 @@ class LeaseRoutes:
     async def claim(self, call: Call) -> Response:
         """Claim tasks."""
         body: ClaimIn = call.body
-        leases = await self._work.claim(call.who, offer_of(body))
+        async with _watched(call) as has_left:
+            leases = await self._work.claim(call.who, offer_of(body), has_left)
         out = [lease_out(lease, body.lease_seconds) for lease in leases]
         return _counted(LeasesOut(leases=out), [lease.id for lease in leases])
 
@@ -193,6 +196,24 @@ def lease_out(lease: Lease, lease_seconds: float) -> LeaseOut:
 
 def _status(task_id: UUID, status: str) -> Response:
     return _counted(StatusOut(task_id=task_id, status=status), [task_id])
+
+
+@asynccontextmanager
+async def _watched(call: Call) -> AsyncIterator[Callable[[], bool]]:
+    """Yield what tells whether who asks is gone by now."""
+    if call.left is None:
+        yield _stays
+        return
+    leaving = asyncio.ensure_future(call.left())
+    try:
+        yield leaving.done
+    finally:
+        leaving.cancel()
+        await asyncio.gather(leaving, return_exceptions=True)
+
+
+def _stays() -> bool:
+    return False
 
 
 def _counted(value: object, ids: Sequence[UUID]) -> Response:

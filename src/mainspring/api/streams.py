@@ -16,7 +16,7 @@ SEND_SECONDS: Final = 30.0
 async def send_stream(stream: AsyncGenerator[bytes, None], receive: Any, send: Any) -> None:
     """Send until the stream ends, the client leaves, or it takes nothing any more."""
     sending = asyncio.create_task(_send(stream, send))
-    leaving = asyncio.create_task(_left(receive))
+    leaving = asyncio.create_task(has_left(receive))
     try:
         await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -33,6 +33,7 @@ async def _send(stream: AsyncGenerator[bytes, None], send: Any) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _left(receive: Any) -> None:
+async def has_left(receive: Any) -> None:
+    """Return when the client has left. Nothing else is to be received any more."""
     while (await receive())["type"] != "http.disconnect":
         pass

@@ -5,7 +5,7 @@ another key, not even with the right token: tokens are small numbers. Who held a
 never changes, so looking before a guarded write is enough.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -86,23 +86,39 @@ class RemoteWork:
         self._shares: dict[str, FairShare] = {}
         self._is_closing = False
 
-    async def claim(self, who: Principal, offer: Offer) -> list[Lease]:
-        """Lease tasks to a worker, at once or as soon as there are any, within its patience."""
+    async def claim(
+        self, who: Principal, offer: Offer, has_left: Callable[[], bool] = lambda: False
+    ) -> list[Lease]:
+        """Lease tasks to a worker, at once or as soon as there are any, within its patience.
+
+        Nothing is held for one that `has_left` meanwhile.
+        """
         who.require(Scope.WORK)
         worker_id = self._worker_id(who, offer.worker_id)
         deadline = self._clock.monotonic() + offer.wait_seconds
         beat_at = self._clock.monotonic()
-        while True:
+        while not has_left():
             if offer.labels and self._clock.monotonic() >= beat_at:
                 # Placement counts on the workers that were seen lately.
                 await self._beat(worker_id, who, offer, 0)
                 beat_at += _BEAT_SECONDS
             leases, _ = await self._claim_now(who, worker_id, offer)
+            if has_left():
+                await self._release(leases)
+                return []
             left = deadline - self._clock.monotonic()
             if leases or left <= 0 or self._is_closing:
                 await self._beat(worker_id, who, offer, len(leases))
                 return leases
             await self._clock.sleep(min(_POLL_SECONDS, left))
+        return []
+
+    async def _release(self, leases: Sequence[Lease]) -> None:
+        """Hand back, uncharged, what nobody is there to take."""
+        if leases:
+            await self._store.settle(
+                [Settlement(lease.id, lease.fencing_token, Released()) for lease in leases]
+            )
 
     def close(self) -> None:
         """Let those who wait for tasks go: the process is about to end."""
