@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from api.conftest import started
-from api.rpc import Client, Rpc, refusal, rpc_started
+from api.rpc import METHODS, Client, Rpc, path_of, refusal, rpc_started
 from api.test_bad_input import FIELDS, FINE, MALFORMED
 from fixtures.postgres import PostgresServer
 from integration.postgres.proxy import proxy_to
@@ -190,6 +190,25 @@ async def test_callers_that_leave_and_streams_without_end(rpc: Rpc, client: Clie
         # Those who left are forgotten.
         while len(asyncio.all_tasks()) > 80:
             await client.call("TaskService.List", limit=1)
+
+
+async def test_who_sends_nothing_is_let_go(
+    rpc: Rpc, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mainspring.api.rpc.reading.MESSAGE_SECONDS", 0.3)
+    paths = [path_of(METHODS[name]) for name in ("TaskService.Submit", "WorkerService.Work")]
+    for path in paths:
+        call: Any = client.channel.stream_stream(path)(metadata=client.metadata)
+        assert (await refusal(call.read())).code == "request_timeout"
+        call = client.channel.stream_stream(path)(metadata=client.metadata)
+        await call.done_writing()
+        assert (await refusal(call.read())).code == "malformed_request"
+        # Without a key it is over at once.
+        monkeypatch.setattr("mainspring.api.rpc.reading.MESSAGE_SECONDS", 60)
+        call = client.channel.stream_stream(path)()
+        assert (await refusal(call.read())).status == "UNAUTHENTICATED"
+        monkeypatch.setattr("mainspring.api.rpc.reading.MESSAGE_SECONDS", 0.3)
+    await check_still_well(client)
 
 
 @pytest.mark.fault

@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -27,7 +27,7 @@ from mainspring.domain.webhooks import Event
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "src" / "mainspring" / "api" / "_generated"
-ENUMS = {
+ENUMS: dict[str, Iterable[str]] = {
     "TaskStatus": TaskStatus,
     "Level": Level,
     "BackoffKind": BackoffKind,

@@ -45,7 +45,8 @@ class Worker:
     async def end(self) -> str:
         """Return the status that the stream ends with."""
         async with asyncio.timeout(10):
-            return (await self.call.code()).name
+            name: str = (await self.call.code()).name
+        return name
 
 
 @asynccontextmanager

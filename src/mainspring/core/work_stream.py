@@ -149,8 +149,10 @@ class WorkStream:
         self._note_news()
 
     async def claim(self) -> None:
-        """Give leases while there are slots. Not to be cancelled, because what was claimed has to be
-        given or handed back: it ends by itself when the stream is closed.
+        """Give leases while there are slots.
+
+        Not to be cancelled, because what was claimed has to be given or handed back: it ends by
+        itself when the stream is closed.
         """
         while not self._is_closed:
             self.wake.clear()
@@ -178,7 +180,8 @@ class WorkStream:
             ends, self._ends = self._ends, []
             stops, self._stops = self._stops, []
             self._room.set()
-            for said in (*stops, *await self._settled(ends)):
+            told: list[Said] = [*stops, *await self._settled(ends)]
+            for said in told:
                 if not self._is_closed:
                     await self._tell(said)
             if not self._ends and not self._stops:

@@ -1,8 +1,7 @@
 """The gRPC server: which methods it has, and bounds on what a connection may do."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any, Final
 
 import grpc
@@ -34,6 +33,7 @@ OPTIONS: Final[tuple[tuple[str, int], ...]] = (
     ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
     # Two servers on one port would share its connections without a word.
     ("grpc.so_reuseport", 0),
+    ("grpc.max_connection_idle_ms", 300_000),
     # A client that vanished keeps its streams no longer than this.
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 10_000),
@@ -48,25 +48,30 @@ class Services(grpc.GenericRpcHandler):
     def __init__(
         self, methods: Sequence[Method], unary: UnaryCalls, watching: Watching, working: Working
     ) -> None:
-        self._handlers: dict[str, Any] = {}
-        for method in methods:
-            handler: Any
-            if method.descriptor.client_streaming:
-                handler = grpc.stream_stream_rpc_method_handler(_stream(working, method))
-            elif method.descriptor.server_streaming:
-                handler = grpc.unary_stream_rpc_method_handler(partial(watching.call, method))
-            else:
-                handler = grpc.unary_unary_rpc_method_handler(partial(unary.call, method))
-            self._handlers[method.path] = handler
+        self._handlers: dict[str, Any] = {
+            method.path: grpc.stream_stream_rpc_method_handler(
+                _handler(_server_of(method, unary, watching, working), method)
+            )
+            for method in methods
+        }
 
     def service(self, handler_call_details: Any) -> Any:
         """Return what handles a call."""
         return self._handlers.get(handler_call_details.method)
 
 
-def _stream(working: Working, method: Method) -> Callable[[Any, Any], Any]:
+Serve = Callable[[Method, Any], Awaitable[None]]
+
+
+def _server_of(method: Method, unary: UnaryCalls, watching: Watching, working: Working) -> Serve:
+    if method.descriptor.client_streaming:
+        return working.call
+    return watching.call if method.descriptor.server_streaming else unary.call
+
+
+def _handler(serve: Serve, method: Method) -> Any:
     async def handler(_requests: Any, context: Any) -> None:
-        await working.call(method, context)
+        await serve(method, context)
 
     return handler
 

@@ -10,8 +10,10 @@ from mainspring.api.limits import BODY_BYTES_MAX
 from mainspring.api.performing import Performer
 from mainspring.api.routes import Recording
 from mainspring.api.rpc.gate import Context, Gate
-from mainspring.api.rpc.messages import message_of, parse, values_of
+from mainspring.api.rpc.messages import message_of, values_of
 from mainspring.api.rpc.methods import Method, kind_of, parts_of
+from mainspring.api.rpc.reading import first_message
+from mainspring.api.rpc.sending import Sender
 from mainspring.domain.errors import MainspringError, PayloadTooLarge
 from mainspring.domain.values import BATCH_MAX
 
@@ -27,22 +29,19 @@ class UnaryCalls:
         self._gate = gate
         self._performer = performer
 
-    async def call(self, method: Method, data: bytes, context: Context) -> bytes:
+    async def call(self, method: Method, context: Context) -> None:
         """Answer one call."""
 
-        async def work(request_id: str) -> Response:
-            return await self._done(method, data, context, request_id)
+        async def work(request_id: str) -> None:
+            response = await self._done(method, context, request_id)
+            await Sender(context).send(message_of(method.answer, response.value))
 
-        response = await self._gate.answer(context, method.path, work)
-        answer = message_of(method.answer, response.value)
-        return answer.SerializeToString()
+        await self._gate.answer(context, method.path, work)
 
-    async def _done(
-        self, method: Method, data: bytes, context: Context, request_id: str
-    ) -> Response:
+    async def _done(self, method: Method, context: Context, request_id: str) -> Response:
         route = method.route
         caller = await self._gate.admit(context, route, request_id)
-        message = parse(method.request, data, route.body_bytes_max)
+        message = await first_message(context, method.request, route.body_bytes_max)
         path, query, body = _read(method, message, context.time_remaining())
         call = Call(
             who=caller.who,

@@ -13,12 +13,13 @@ from google.protobuf.message import Message
 from mainspring.api._generated import workers_pb2
 from mainspring.api.converting import converted
 from mainspring.api.doorkeeper import Doorkeeper
-from mainspring.api.errors import MalformedRequest, RequestTimeout, problem_of
+from mainspring.api.errors import MalformedRequest, problem_of
 from mainspring.api.leases import completed, lease_out, not_completed, offer_of, renewal_out
 from mainspring.api.limits import BODY_BYTES_MAX
 from mainspring.api.rpc.gate import Context, Gate
 from mainspring.api.rpc.messages import message_of, parse, values_of
 from mainspring.api.rpc.methods import Method
+from mainspring.api.rpc.reading import first_message
 from mainspring.api.rpc.recording import Recorder
 from mainspring.api.rpc.sending import Sender
 from mainspring.api.schemas import (
@@ -37,7 +38,6 @@ from mainspring.core.work_streams import WorkStreams
 from mainspring.domain.errors import MainspringError, Unavailable
 from mainspring.domain.task import LeaseRef
 
-HELLO_SECONDS: Final = 10.0
 DRAIN_SECONDS: Final = 4.0
 """How long a server that is going to stop still takes the ends of attempts."""
 
@@ -171,15 +171,7 @@ class _Talk:
 
 async def _hello(context: Context) -> Offer:
     """Return what a worker says first."""
-    try:
-        async with asyncio.timeout(HELLO_SECONDS):
-            data = await context.read()
-    except TimeoutError:
-        text = f"the worker did not say hello within {HELLO_SECONDS:g} s; it comes first"
-        raise RequestTimeout(text) from None
-    if data is grpc.aio.EOF:
-        raise MalformedRequest("the stream ended before hello")
-    message = parse(workers_pb2.WorkerMessage, data, BODY_BYTES_MAX)
+    message = await first_message(context, workers_pb2.WorkerMessage, BODY_BYTES_MAX)
     if message.WhichOneof("message") != "hello":
         raise MalformedRequest("the first message of a worker is hello; send that before others")
     given = values_of(message.hello)
