@@ -90,7 +90,7 @@ async def test_kills_at_the_points_of_a_tick_and_of_a_takeover(
     began = await keeping.now()
     took: list[float] = []
     for point in chosen_points(chance):
-        nth = chance.randrange(1, 5 if point.startswith("tick") else 3)
+        nth = 1 if point.startswith("elect") else chance.randrange(1, 5)
         victim = schedulers.armed(point, nth, "SIGKILL")
         assert await victim.ended() == -signal.SIGKILL, victim.said
         died_at = await keeping.now()
