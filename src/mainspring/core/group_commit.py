@@ -188,7 +188,7 @@ class GroupCommit:
     async def _send(self, batch: list[_Item]) -> list[_Item]:
         """Send a batch, answer what can be answered and return what should be sent again."""
         was_sent = [item.is_sent for item in batch]
-        first = all([item.is_first for item in batch])
+        first = all(item.is_first for item in batch)
         for item in batch:
             item.is_sent = True
             item.is_first = False
