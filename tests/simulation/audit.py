@@ -15,6 +15,7 @@ from uuid import UUID
 
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables
+from mainspring.domain.placement import PATIENCE_SECONDS, base_of, can_take, labels_of
 from mainspring.domain.status import TaskStatus, Transition
 from mainspring.domain.task import (
     CancelState,
@@ -161,7 +162,10 @@ class Audit:
         self.check(row.attempt_count == record.charged, "I11", row.id, "attempts are miscounted")
         self.check(record.charged <= record.max_retries + 1, "I11", row.id, "has too many attempts")
         self.check(row.task_type in request.task_types, "I26", row.id, "has no handler there")
-        paused = row.queue in self.paused
+        self.check(
+            can_take(request.labels, request.queues, row.queue), "I26", row.id, "lacks its labels"
+        )
+        paused = base_of(row.queue) in self.paused
         self.check(not paused, "I17", row.id, "started in a paused queue")
         waited = (now - max(record.due, record.waits_since)).total_seconds()
         self.longest_wait = max(self.longest_wait, waited)
@@ -301,12 +305,17 @@ class Audit:
             if (
                 row.is_ready(now)
                 and row.task_type in request.task_types
-                and row.queue not in self.paused
-                and (request.queues is None or row.queue in request.queues)
+                and base_of(row.queue) not in self.paused
+                and can_take(request.labels, request.queues, row.queue)
+                and not self._is_left_to_others(row, now)
             ):
                 lane = self.lane(row, now)
                 passed = lane in worst and row_rank(row) < worst[lane]
                 self.check(not passed, "I26", row.id, f"was passed over in lane {lane}")
+
+    def _is_left_to_others(self, row: Row, now: datetime) -> bool:
+        waited = (now - row.scheduled_at).total_seconds()
+        return bool(labels_of(row.queue)) and waited < PATIENCE_SECONDS
 
     def lane(self, row: Row, now: datetime) -> str:
         """The lane of a waiting task by the rules of ADR 5."""

@@ -13,6 +13,9 @@ from simulation.audit import Audit, S
 from simulation.network import START, Connection, Process
 
 QUEUES = ("a", "b")
+BRANCHES = ("a", "b@gpu")
+"""Where tasks wait: those of one queue need a label, which all workers offer."""
+
 TASK_TYPES = ("mail", "report")
 
 
@@ -64,7 +67,7 @@ class Client:
         task = NewTask(
             id=make_id(now, chance.getrandbits(random_bits_needed()), key),
             task_type=chance.choice(TASK_TYPES),
-            queue=chance.choice(QUEUES),
+            queue=chance.choice(BRANCHES),
             priority=chance.randrange(11),
             delay_seconds=chance.uniform(0, 20) if when < 0.2 else 0.0,
             scheduled_at=self.process.now() if when > 0.9 else None,

@@ -43,6 +43,7 @@ HEARTBEAT_SECONDS = 2.0
 TICK_SECONDS = 0.5
 BEAT_TICKS = 6
 POLL_SECONDS = 1.5
+LABELS = ("gpu",)
 
 OPTIONS = WorkerOptions(
     lease_seconds=LEASE_SECONDS, heartbeat_seconds=HEARTBEAT_SECONDS, claim_limit=20
@@ -135,6 +136,7 @@ class Worker:
             limit=free,
             lease_seconds=LEASE_SECONDS,
             task_types=self.task_types,
+            labels=LABELS,
             served=self.share.served,
         )
         claim: Claim = await self.store.claim(request)
@@ -208,8 +210,10 @@ class Worker:
             worker_id=self.process.name,
             hostname="host",
             pid=1,
+            task_types=self.task_types,
             queues=None,
             lanes=None,
+            labels=LABELS,
             slots=self.slots,
         )
         beats = 0

@@ -22,6 +22,7 @@ from simulation.worker import LEASE_SECONDS, Act, Worker, random_act
 LOAD_SECONDS = 30.0
 RESCUE_SECONDS = 2.0
 PATIENCE_SECONDS = 600.0
+STRAY_SECONDS = 15.0
 CALM_SLOTS = 30
 
 
@@ -200,6 +201,8 @@ class World:
     async def settle_down(self) -> None:
         """Wait until every task has ended, for as long as can be expected of it."""
         loop = asyncio.get_running_loop()
+        # A submission that was on its way when the network healed may arrive after all else ended.
+        await asyncio.sleep(STRAY_SECONDS)
         until = loop.time() + PATIENCE_SECONDS
         while loop.time() < until and not self.audit.violations:
             has_ended = all(record.status in DONE for record in self.audit.records.values())
