@@ -15,22 +15,28 @@ SEND_SECONDS: Final = 30.0
 
 async def send_stream(stream: AsyncGenerator[bytes, None], receive: Any, send: Any) -> None:
     """Send until the stream ends, the client leaves, or it takes nothing any more."""
-    sending = asyncio.create_task(_send(stream, send))
-    leaving = asyncio.create_task(has_left(receive))
+    sending = asyncio.current_task()
+    assert sending is not None
+    leaving = asyncio.create_task(_end_when_left(receive, sending))
     try:
-        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        async with aclosing(stream):
+            async for piece in stream:
+                async with asyncio.timeout(SEND_SECONDS):
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+    except TimeoutError:
+        return
+    except asyncio.CancelledError:
+        # By us if the client has left; whoever else ends this task means it.
+        if not leaving.done() or sending.uncancel():
+            raise
     finally:
-        for part in (sending, leaving):
-            part.cancel()
-        await asyncio.gather(sending, leaving, return_exceptions=True)
+        leaving.cancel()
 
 
-async def _send(stream: AsyncGenerator[bytes, None], send: Any) -> None:
-    async with aclosing(stream):
-        async for piece in stream:
-            async with asyncio.timeout(SEND_SECONDS):
-                await send({"type": "http.response.body", "body": piece, "more_body": True})
-    await send({"type": "http.response.body", "body": b""})
+async def _end_when_left(receive: Any, sending: asyncio.Task[Any]) -> None:
+    await has_left(receive)
+    sending.cancel()
 
 
 async def has_left(receive: Any) -> None:

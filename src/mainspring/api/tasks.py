@@ -254,9 +254,9 @@ class TaskRoutes:
         """Watch one task."""
         task_id = _task_id(call)
         # Looked at before the stream begins, so that a missing task is a plain 404.
-        await self._gateway.task(call.who, task_id)
+        task = await self._gateway.task(call.who, task_id)
         last = call.headers.get(b"last-event-id", b"").decode("latin-1")
-        stream = self._stream(call.who, task_id, parse_event_id(last))
+        stream = self._stream(call.who, task, parse_event_id(last))
         return Response(stream=stream, content_type=STREAM_TYPE)
 
     async def _move(self, call: Call, at: datetime | None) -> Response:
@@ -265,11 +265,12 @@ class TaskRoutes:
         return Response(value=StatusOut(task_id=task_id, status=status))
 
     async def _stream(
-        self, who: Principal, task_id: UUID, last: EventId
+        self, who: Principal, task: Task, last: EventId
     ) -> AsyncGenerator[bytes, None]:
         yield f"retry: {_RECONNECT_MILLISECONDS}\n\n".encode()
         with self._doorkeeper.stream(who) as stay:
-            async with aclosing(follow(self._gateway, who, task_id, stay, last)) as events:
+            followed = follow(self._gateway, who, task, stay, last)
+            async with aclosing(followed) as events:
                 async for event in events:
                     yield STILL_HERE if event is None else _frame(event)
 

@@ -7,6 +7,8 @@ from typing import Final
 from uuid import UUID
 
 from mainspring.domain.errors import Unavailable
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import Task
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Place, TaskReader
 
@@ -17,6 +19,9 @@ _SECONDS_PER_TASK: Final = 0.0002
 _BATCH_TASKS: Final = 2000
 
 
+_Mark = tuple[TaskStatus, str | None, int, int]
+
+
 class Watcher:
     """One who watches a task. It is told that something changed, not what: whoever is slow misses
     nothing and nothing piles up.
@@ -25,7 +30,11 @@ class Watcher:
     def __init__(self, task_id: UUID, changed: asyncio.Event) -> None:
         self.task_id = task_id
         self.changed = changed
-        self.place: Place | None = None
+        self.mark: _Mark | None = None
+
+    def saw(self, task: Task) -> None:
+        """Say what it knows, so that it is told of nothing that it has read itself."""
+        self.mark = (task.status, task.worker_id, task.fencing_token, task.attempt_count)
 
 
 class Changes:
@@ -77,7 +86,8 @@ class Changes:
 
     def _tell(self, places: dict[UUID, Place]) -> None:
         for task_id, place in places.items():
+            mark = (place.status, place.worker_id, place.fencing_token, place.attempt_count)
             for watcher in self._watchers.get(task_id, ()):
-                if watcher.place != place:
-                    watcher.place = place
+                if watcher.mark != mark:
+                    watcher.mark = mark
                     watcher.changed.set()

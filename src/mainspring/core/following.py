@@ -3,13 +3,13 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from typing import Final
-from uuid import UUID
 
 from mainspring.core.access import Principal
 from mainspring.core.gateway import Gateway
 from mainspring.core.task_events import BEGINNING, EventId, TaskEvent, events_of
 from mainspring.domain.errors import MainspringError, Unavailable
 from mainspring.domain.status import TERMINAL
+from mainspring.domain.task import Task
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 _AGAIN_SECONDS: Final = 1.0
@@ -33,13 +33,16 @@ class Stay:
 
 
 async def follow(
-    gateway: Gateway, who: Principal, task_id: UUID, stay: Stay, last: EventId = BEGINNING
+    gateway: Gateway, who: Principal, known: Task, stay: Stay, last: EventId = BEGINNING
 ) -> AsyncGenerator[TaskEvent | None, None]:
     """Yield what happens to a task after an event, until it ends, is gone, or the stay is over.
 
+    The task as it was just read is told without reading it again: thousands may begin at once.
+
     None says that there is nothing to tell, so that whoever listens knows that it is still heard.
     """
-    with gateway.changes.watch(task_id, stay.wake):
+    first: Task | None = known
+    with gateway.changes.watch(known.task_id, stay.wake) as watcher:
         while True:
             is_woken = await _woken(stay.wake, KEEP_ALIVE_SECONDS)
             if stay.is_over:
@@ -49,7 +52,7 @@ async def follow(
                 continue
             stay.wake.clear()
             try:
-                task = await gateway.task(who, task_id)
+                task = first or await gateway.task(who, known.task_id)
             except Unavailable:
                 yield None
                 await _woken(stay.wake, _AGAIN_SECONDS)
@@ -57,6 +60,8 @@ async def follow(
                 continue
             except MainspringError:
                 return
+            first = None
+            watcher.saw(task)
             for event in events_of(task, last):
                 last = event.id
                 yield event

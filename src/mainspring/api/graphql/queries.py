@@ -142,8 +142,9 @@ async def task_events(
     """Follow a task."""
     asked = info.context
     # Looked at first, so that a missing task is an error and not a stream of nothing.
-    await asked.gateway.task(asked.who, id)
-    followed = follow(asked.gateway, asked.who, id, asked.stay, parse_event_id(after))
+    found = await asked.gateway.task(asked.who, id)
+    last = parse_event_id(after)
+    followed = follow(asked.gateway, asked.who, found, asked.stay, last)
     async with aclosing(followed) as events:
         async for event in events:
             if event is not None:
