@@ -1,7 +1,7 @@
 """What nobody may learn: keys, passwords and payloads come out nowhere, and nothing is open."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -44,17 +44,18 @@ class Places:
 
 
 @pytest.fixture
-async def limited(postgres_server: PostgresServer, database: str) -> str:
+async def limited(postgres_server: PostgresServer, database: str) -> AsyncIterator[str]:
     """The URL of a database for a role with a password that must not come out."""
     owner = await asyncpg.connect(database)
     try:
-        await owner.execute(f"DROP ROLE IF EXISTS {ROLE}")
-        await owner.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}' SUPERUSER")
+        await owner.execute(f"CREATE ROLE {ROLE} LOGIN PASSWORD '{PASSWORD}'")
+        url = urlsplit(postgres_server.tcp_dsn(urlsplit(database).path[1:]))
+        place = url.netloc.rpartition("@")[2]
+        yield urlunsplit(url._replace(netloc=f"{ROLE}:{PASSWORD}@{place}"))
+        await owner.execute(f"DROP OWNED BY {ROLE}")
+        await owner.execute(f"DROP ROLE {ROLE}")
     finally:
         await owner.close()
-    url = urlsplit(postgres_server.tcp_dsn(urlsplit(database).path[1:]))
-    place = url.netloc.rpartition("@")[2]
-    return urlunsplit(url._replace(netloc=f"{ROLE}:{PASSWORD}@{place}"))
 
 
 def bad_requests(key: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -92,7 +93,10 @@ async def test_no_secret_comes_out(
         "MAINSPRING_OIDC_AUDIENCE": "mainspring",
     }
     places = Places({})
-    key = shell("keys", "create", "k", "--scope", "submit,read,work,admin").out.strip()
+    by_owner = {"MAINSPRING_DATABASE_URL": database}
+    assert shell("migrate", "--grant-to", ROLE, **by_owner).status == 0
+    scopes = "submit,read,work,admin"
+    key = shell("keys", "create", "k", "--scope", scopes, **by_owner).out.strip()
     api = shell.start("api")
     worker = shell.start("worker", "--app", "acceptance_app:app", "--processes", 1)
     try:

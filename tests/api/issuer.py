@@ -38,6 +38,7 @@ class Issuer:
         self.documents: dict[str, bytes] = {}
         self.asked: list[str] = []
         self.is_down = False
+        self.is_silent = False
 
     def rotate(self, algorithm: str) -> None:
         """Take a new key, as one does when the old one is old or stolen."""
@@ -94,6 +95,8 @@ async def served(issuer: Issuer) -> AsyncIterator[Issuer]:
         head = await reader.readuntil(b"\r\n\r\n")
         path = head.split()[1].decode()
         issuer.asked.append(path)
+        if issuer.is_silent:
+            await reader.read()
         if not issuer.is_down:
             body = issuer.documents.get(path)
             status = b"404 Not Found" if body is None else b"200 OK"

@@ -16,6 +16,7 @@ from mainspring.adapters.oidc.keys import (
     IssuerKeys,
 )
 from mainspring.adapters.oidc.sources import KeyFile, KeyServer, KeysUnavailable
+from mainspring.api.routes import PATIENCE_SECONDS
 from manual_clock import ManualClock
 
 ALGORITHMS = ("RS256", "ES256", "EdDSA")
@@ -146,3 +147,14 @@ async def test_a_file_of_keys(tmp_path: Path) -> None:
         await KeyFile(path).read()
     path.write_text(json.dumps(Issuer().key_set()))
     assert len((await KeyFile(path).read())["keys"]) == 3
+
+
+async def test_an_issuer_that_does_not_answer_is_given_up(
+    issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert sources.ANSWER_SECONDS < PATIENCE_SECONDS, "a request that waits is still answered"
+    monkeypatch.setattr(sources, "ANSWER_SECONDS", 0.1)
+    issuer.is_silent = True
+    keys = keys_of(issuer, ManualClock())
+    assert await keys.find("RS256-1", "RS256") is None
+    assert "no answer within" in keys.problem or "Timeout" in keys.problem

@@ -16,7 +16,9 @@ import msgspec
 from mainspring.config import is_safe_url
 
 ANSWER_BYTES_MAX: Final = 256 * 1024
-ANSWER_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 3.0
+"""Less than a request to the API may take, which waits for it where its key is not known."""
+
 _WELL_KNOWN: Final = "/.well-known/openid-configuration"
 
 
