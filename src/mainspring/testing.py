@@ -99,6 +99,7 @@ class TestApp:
         self._session: Session | None = None
         self._planner: Planner | None = None
         self._next_due_seconds: float | None = None
+        self._labels = {label for definition in app.registry for label in definition.labels}
 
     async def __aenter__(self) -> Self:
         self._sessions = memory_sessions(self.clock)
@@ -174,14 +175,23 @@ class TestApp:
         return self._session
 
     async def _claim(self) -> Claim:
-        request = ClaimRequest(
-            worker_id=_WORKER,
-            limit=1,
-            lease_seconds=_LEASE_SECONDS,
-            task_types=self.app.registry.names(),
-            served=self._share.served,
-        )
-        return await self._open().store.claim(request)
+        """Claim as a worker that offers all that tasks need."""
+        store = self._open().store
+        while True:
+            request = ClaimRequest(
+                worker_id=_WORKER,
+                limit=1,
+                lease_seconds=_LEASE_SECONDS,
+                task_types=self.app.registry.names(),
+                labels=tuple(sorted(self._labels)),
+                served=self._share.served,
+            )
+            claim = await store.claim(request)
+            branches = [] if claim.leases else [b for q in await store.queues() for b in q.branches]
+            needed = {label for branch in branches for label in branch.labels}
+            if needed <= self._labels:
+                return claim
+            self._labels |= needed
 
     async def _execute(self, lease: Lease) -> None:
         link = _InlineLink(self._open(), LeaseRef(lease.id, lease.fencing_token))
