@@ -306,6 +306,30 @@ async def test_counts_stop_at_their_bound(full: asyncpg.Connection, plan_mode: s
     assert plan.scanned() == []
 
 
+async def test_placement(full: asyncpg.Connection, plan_mode: str) -> None:
+    """Beside a full queue, a branch of 500 tasks; the queues themselves are few."""
+    await full.execute("INSERT INTO mainspring.queues (name) VALUES ('default@gpu')")
+    await full.execute(
+        "UPDATE mainspring.tasks SET queue = 'default@gpu' WHERE id IN ("
+        "SELECT id FROM mainspring.tasks WHERE queue = 'default' ORDER BY id LIMIT 500)"
+    )
+    await running(full, BATCH)
+    for patience, most in ((0.2, 11), (1e9, 500)):
+        looked = await explain(
+            full, plan_mode, "branches_due", None, ["gpu"], None, TYPES, patience, 1000,
+            [], [], [], [],
+        )  # fmt: skip
+        assert set(looked.scanned()) <= {"queues"}
+        assert looked.rows_read("tasks") <= most
+        await full.execute("DEALLOCATE branches_due")
+    loads = await explain(full, plan_mode, "worker_loads", None, 15.0)
+    assert loads.scanned() == []
+    assert loads.rows_read("tasks") <= BATCH
+    stuck = await explain(full, plan_mode, "unplaceable", None, 1000)
+    assert set(stuck.scanned()) <= {"queues"}
+    assert stuck.rows_read("tasks") <= 500
+
+
 async def test_submission_into_the_full_store(full: asyncpg.Connection) -> None:
     """The function's own statements are seen by what they read."""
     await full.execute("SELECT mainspring.submit('type_0')")
