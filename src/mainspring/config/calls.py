@@ -86,7 +86,9 @@ def _allowed(text: str) -> Iterator[Allowed]:
 
 def _ports(text: str) -> Iterator[int]:
     for part in _parts(text):
-        number = int(part) if part.isascii() and part.isdecimal() and len(part) <= _DIGITS_MAX else part
+        number = (
+            int(part) if part.isascii() and part.isdecimal() and len(part) <= _DIGITS_MAX else part
+        )
         yield check_whole(number, "a port of http_ports", 1, _PORT_MAX)
 
 
