@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
+from uuid import uuid4
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor
@@ -10,8 +11,9 @@ from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
 from api.conftest import Api, started
-from fixtures.postgres import free_port
+from fixtures.postgres import PostgresServer, free_port
 from mainspring.api.rpc.methods import described
+from mainspring.domain.namespaces import DEFAULT_NAMESPACE
 from mainspring.ports.access import Scope
 
 Metadata = Sequence[tuple[str, str]]
@@ -86,13 +88,20 @@ def path_of(descriptor: MethodDescriptor) -> str:
 class Rpc:
     """A running gRPC API and what stands behind it."""
 
-    def __init__(self, api: Api, port: int) -> None:
+    def __init__(self, api: Api, port: int, namespace: str = DEFAULT_NAMESPACE) -> None:
         self.api = api
+        self.port = port
         self.target = f"127.0.0.1:{port}"
+        self.namespace = namespace
+
+    def apart(self) -> "Rpc":
+        """The same server with a namespace in which nothing has happened yet."""
+        return Rpc(self.api, self.port, f"test-{uuid4().hex[:8]}")
 
     @asynccontextmanager
     async def client(self, *scopes: Scope, **more: Any) -> AsyncIterator[Client]:
-        async with self.with_key(await self.api.key(*scopes, **more)) as opened:
+        key = await self.api.key(*scopes, **{"namespace": self.namespace, **more})
+        async with self.with_key(key) as opened:
             yield opened
 
     @asynccontextmanager
@@ -101,6 +110,15 @@ class Rpc:
         local = [("grpc.use_local_subchannel_pool", 1)]
         async with grpc.aio.insecure_channel(self.target, options=local, **options) as channel:
             yield Client(channel, key)
+
+
+@asynccontextmanager
+async def rpc_shared(server: PostgresServer) -> AsyncIterator[Rpc]:
+    """One API for all the tests of a module, each of which takes a namespace of its own."""
+    name = await server.create_database(migrated=True)
+    async with rpc_started(server.dsn(name)) as running:
+        yield running
+    await server.drop_database(name)
 
 
 @asynccontextmanager

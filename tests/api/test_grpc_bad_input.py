@@ -11,9 +11,10 @@ from typing import Any
 import grpc
 import psutil
 import pytest
+import pytest_asyncio
 
 from api.conftest import started
-from api.rpc import METHODS, Client, Rpc, path_of, refusal, rpc_started
+from api.rpc import METHODS, Client, Rpc, path_of, refusal, rpc_shared, rpc_started
 from api.test_bad_input import FIELDS, FINE, MALFORMED
 from fixtures.postgres import PostgresServer
 from integration.postgres.proxy import proxy_to
@@ -24,13 +25,21 @@ BACKOFFS = {"sometimes": 77}
 NOT_IN_A_MESSAGE = {"escaped key twice"}
 
 
-@pytest.fixture
-async def rpc(database: str) -> AsyncIterator[Rpc]:
-    async with rpc_started(database) as running:
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(postgres_server: PostgresServer) -> AsyncIterator[Rpc]:
+    async with rpc_shared(postgres_server) as running:
         yield running
 
 
 @pytest.fixture
+def rpc(server: Rpc) -> Rpc:
+    return server.apart()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def client(rpc: Rpc) -> AsyncIterator[Client]:
     async with rpc.client() as opened:
         yield opened
@@ -268,6 +277,6 @@ async def test_it_does_not_start_where_it_must_not(rpc: Rpc, database: str) -> N
         await check_still_well(client)
 
 
-def test_the_process_has_not_grown() -> None:
+async def test_the_process_has_not_grown() -> None:
     """What all the above left behind in this process, which is client and server in one."""
     assert psutil.Process(os.getpid()).memory_info().rss < 600 * 1024 * 1024

@@ -12,7 +12,7 @@ from google.protobuf.descriptor import EnumDescriptor
 
 from mainspring.api._generated import schedules_pb2, tasks_pb2, workers_pb2
 from mainspring.api.rpc.messages import word
-from mainspring.api.rpc.methods import FILES
+from mainspring.api.rpc.methods import FILES, TABLE, described
 from mainspring.api.schemas import LeaseOut, SubmittedOut
 from mainspring.core.intake import TASK_FIELDS
 from mainspring.core.schedule_view import Schedule
@@ -65,6 +65,10 @@ def test_the_generated_code_is_that_of_the_protos(tmp_path: Path) -> None:
         assert kept.read_text() == path.read_text(), f"{path.name} is old; run `make proto`"
     there = {path.name for path in GENERATED.iterdir() if path.is_file()}
     assert there == {path.name for path in (tmp_path / "new").iterdir()}
+
+
+def test_every_method_of_the_protos_is_in_the_table() -> None:
+    assert set(TABLE) == {name for name, _ in described()}
 
 
 def test_enums_have_the_words_of_the_domain() -> None:

@@ -6,20 +6,28 @@ from collections.abc import AsyncIterator
 from uuid import uuid4
 
 import pytest
+import pytest_asyncio
 
-from api.rpc import Client, Rpc, rpc_started
+from api.rpc import Client, Rpc, rpc_shared, rpc_started
+from fixtures.postgres import PostgresServer
 from mainspring.api._generated import schedules_pb2, tasks_pb2
 from mainspring.ports.access import Namespace
-from mainspring.ports.store import ClaimRequest
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
-async def rpc(database: str) -> AsyncIterator[Rpc]:
-    async with rpc_started(database) as running:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(postgres_server: PostgresServer) -> AsyncIterator[Rpc]:
+    async with rpc_shared(postgres_server) as running:
         yield running
 
 
 @pytest.fixture
+def rpc(server: Rpc) -> Rpc:
+    return server.apart()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def client(rpc: Rpc) -> AsyncIterator[Client]:
     async with rpc.client() as opened:
         yield opened
@@ -197,14 +205,12 @@ async def test_schedules(client: Client) -> None:
     assert (gone.status, gone.code) == ("NOT_FOUND", "schedule_not_found")
 
 
-async def test_quotas_and_conflicts_have_codes_of_their_own(rpc: Rpc) -> None:
-    await rpc.api.store.set_namespace(Namespace(name="small", pending_max=1))
-    async with rpc.client(namespace="small") as client:
+async def test_quotas_and_conflicts_have_codes_of_their_own(database: str) -> None:
+    async with rpc_started(database) as rpc, rpc.client(namespace="small") as client:
+        await rpc.api.store.set_namespace(Namespace(name="small", pending_max=1))
         await client.call("TaskService.Submit", task_type="t", key="k")
         other = await client.refused("TaskService.Submit", task_type="u", key="k")
         full = await client.refused("TaskService.Submit", task_type="t")
     assert (full.status, full.code) == ("RESOURCE_EXHAUSTED", "quota_exceeded")
     assert int(full.retry_after or 0) >= 1
     assert other.code in {"idempotency_key_conflict", "quota_exceeded"}
-    request = ClaimRequest(worker_id="x", limit=5, lease_seconds=60, task_types=("t", "u"))
-    assert len((await rpc.api.store.claim(request)).leases) == 1

@@ -7,19 +7,28 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
-from api.rpc import Client, Rpc, refusal, rpc_started
+from api.rpc import Client, Rpc, refusal, rpc_shared, rpc_started
+from fixtures.postgres import PostgresServer
 from mainspring.api._generated import tasks_pb2, workers_pb2
 from mainspring.ports.access import Scope
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-@pytest.fixture
-async def rpc(database: str) -> AsyncIterator[Rpc]:
-    async with rpc_started(database) as running:
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def server(postgres_server: PostgresServer) -> AsyncIterator[Rpc]:
+    async with rpc_shared(postgres_server) as running:
         yield running
 
 
 @pytest.fixture
+def rpc(server: Rpc) -> Rpc:
+    return server.apart()
+
+
+@pytest_asyncio.fixture(loop_scope="module")
 async def client(rpc: Rpc) -> AsyncIterator[Client]:
     async with rpc.client() as opened:
         yield opened
