@@ -93,10 +93,11 @@ async def test_no_secret_comes_out(
         "MAINSPRING_OIDC_AUDIENCE": "mainspring",
     }
     places = Places({})
-    by_owner = {"MAINSPRING_DATABASE_URL": database}
-    assert shell("migrate", "--grant-to", ROLE, **by_owner).status == 0
+    granted = shell("migrate", "--grant-to", ROLE, MAINSPRING_DATABASE_URL=database)
+    assert granted.status == 0
     scopes = "submit,read,work,admin"
-    key = shell("keys", "create", "k", "--scope", scopes, **by_owner).out.strip()
+    made = shell("keys", "create", "k", "--scope", scopes, MAINSPRING_DATABASE_URL=database)
+    key = made.out.strip()
     api = shell.start("api")
     worker = shell.start("worker", "--app", "acceptance_app:app", "--processes", 1)
     try:
