@@ -42,7 +42,9 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     request_id: str = ""
 
 
-class NewTask(msgspec.Struct, frozen=True, kw_only=True):
+# `gc=False`: thousands of them are made at a time, and none can be part of a cycle, so the garbage
+# collector need not go through them again and again.
+class NewTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A checked submission. It runs at `scheduled_at`, or `delay_seconds` after the store's now.
 
     A `scheduled_at` in the past means now: age counts from the submission.
@@ -76,7 +78,7 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True):
     What one actor hands in from one address at the same time shares a record."""
 
 
-class Submission(msgspec.Struct, frozen=True):
+class Submission(msgspec.Struct, frozen=True, gc=False):
     """What became of one submission of a batch."""
 
     id: UUID
@@ -87,7 +89,7 @@ class Submission(msgspec.Struct, frozen=True):
     """The key was used before for a different task; nothing was stored."""
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
+class Lease(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """A claimed task: everything a worker needs to run one attempt of it."""
 
     id: UUID
