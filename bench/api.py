@@ -100,7 +100,7 @@ async def make_key(dsn: str) -> str:
     await migrate(dsn)
     store = await open_store(PoolOptions(dsn=dsn))
     key, record = new_key(
-        "bench", secrets.token_bytes(ID_BYTES + SECRET_BYTES), scopes=(Scope.SUBMIT,)
+        "bench", secrets.token_bytes(ID_BYTES + SECRET_BYTES), scopes=(Scope.SUBMIT, Scope.READ)
     )
     await store.add_key(record)
     await store.close()
