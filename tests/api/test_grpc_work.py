@@ -264,6 +264,9 @@ async def test_a_server_that_stops_says_so_and_takes_what_ends_in_time(database:
             assert (await watch.read()).name == "pending"
             async with working(client) as worker:
                 lease = await worker.hear("lease")
+                beat = workers_pb2.Beat(leases=[workers_pb2.LeaseRef(**ref(lease))])
+                await worker.say(heartbeat=beat)
+                await worker.hear("renewed")
                 stopping = asyncio.create_task(running.aclose())
                 await worker.hear("closing")
                 await worker.say(complete=workers_pb2.Complete(**ref(lease)))
@@ -274,3 +277,6 @@ async def test_a_server_that_stops_says_so_and_takes_what_ends_in_time(database:
                     await stopping
     async with rpc_started(database) as again, again.client() as client:
         assert await status(client, task_id) == "completed"
+        # What was summed is on record when the server has stopped.
+        actions = {record.action for _, record in await again.api.store.audit(20)}
+        assert {"lease.claim", "lease.renew", "lease.complete"} <= actions

@@ -1,5 +1,6 @@
 """What workers do on their streams, summed for the audit as it is for their single calls."""
 
+from collections.abc import Sequence
 from typing import Final
 
 from mainspring.api.rpc.gate import Caller
@@ -7,11 +8,14 @@ from mainspring.core.auditing import AuditTrail
 from mainspring.core.work_stream import Ended, Given, Said
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import LeaseRef, Renewal
 from mainspring.ports.access import AuditRecord
 
 _CLAIM: Final = "lease.claim"
 _COMPLETE: Final = "lease.complete"
 _FAIL: Final = "lease.fail"
+_RENEW: Final = "lease.renew"
+_PROGRESS: Final = "lease.progress"
 
 
 class Recorder:
@@ -40,7 +44,17 @@ class Notes:
             is_done = said.outcome == TaskStatus.COMPLETED
             self._count(_COMPLETE if is_done else _FAIL, str(said.lease.id))
 
-    def _count(self, action: str, subject: str) -> None:
+    def renewed(self, renewals: Sequence[Renewal]) -> None:
+        """Count the leases that a heartbeat has renewed."""
+        held = [renewal for renewal in renewals if renewal.held]
+        if held:
+            self._count(_RENEW, str(held[0].id), len(held))
+
+    def progressed(self, lease: LeaseRef) -> None:
+        """Count what the worker said of its progress."""
+        self._count(_PROGRESS, str(lease.id))
+
+    def _count(self, action: str, subject: str, count: int = 1) -> None:
         who = self._caller.who
         self._trail.count(
             AuditRecord(
@@ -50,5 +64,6 @@ class Notes:
                 subject=subject,
                 address=self._caller.address,
                 request_id=self._caller.request_id,
+                count=count,
             )
         )

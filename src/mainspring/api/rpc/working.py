@@ -20,7 +20,7 @@ from mainspring.api.rpc.gate import Context, Gate
 from mainspring.api.rpc.messages import message_of, parse, values_of
 from mainspring.api.rpc.methods import Method
 from mainspring.api.rpc.reading import first_message
-from mainspring.api.rpc.recording import Recorder
+from mainspring.api.rpc.recording import Notes, Recorder
 from mainspring.api.rpc.sending import Sender
 from mainspring.api.schemas import (
     ClaimIn,
@@ -71,7 +71,7 @@ class Working:
             with self._doorkeeper.stream(caller.who) as stay:
                 async with self._streams.open(caller.who, offer, tell) as (stream, tasks):
                     await sender.send(_welcome(offer))
-                    talk = _Talk(context, sender, stream, offer)
+                    talk = _Talk(context, sender, stream, note, offer.worker_id)
                     await self._converse(talk, stay, tasks)
 
         await self._gate.answer(context, method.path, work)
@@ -102,11 +102,14 @@ class Working:
 class _Talk:
     """What is said on one stream."""
 
-    def __init__(self, context: Context, sender: Sender, stream: WorkStream, offer: Offer) -> None:
+    def __init__(
+        self, context: Context, sender: Sender, stream: WorkStream, note: Notes, worker_id: str
+    ) -> None:
         self._context = context
         self._sender = sender
         self.stream = stream
-        self._worker_id = offer.worker_id
+        self._note = note
+        self._worker_id = worker_id
 
     async def read(self) -> None:
         """Take what the worker says until it has nothing more to say."""
@@ -151,7 +154,9 @@ class _Talk:
         elif kind == "progress":
             so_far: ProgressIn = converted(given, ProgressIn)
             text = encode(so_far.progress, "progress")
-            await stream.progress(LeaseRef(so_far.task_id, so_far.fencing_token), text)
+            lease = LeaseRef(so_far.task_id, so_far.fencing_token)
+            await stream.progress(lease, text)
+            self._note.progressed(lease)
         elif kind == "slots":
             stream.resize(converted(given, SlotsIn).slots)
         else:
@@ -163,6 +168,7 @@ class _Talk:
             body: HeartbeatIn = converted(named, HeartbeatIn)
             leases = [LeaseRef(one.task_id, one.fencing_token) for one in body.leases]
         renewals = await self.stream.heartbeat(leases)
+        self._note.renewed(renewals)
         told = message_of(
             workers_pb2.Renewed, {"leases": [renewal_out(renewal) for renewal in renewals]}
         )
