@@ -121,13 +121,17 @@ def wrong_claims(issuer: Issuer) -> Iterator[tuple[str, str]]:
     yield "not yet valid", issuer.token(nbf=now + 60)
     yield "issued in the future", issuer.token(iat=now + 60)
     yield "valid for ever", issuer.token(exp=now + 90_000)
+    yield "valid for ever without a beginning", issuer.token(nbf=None, exp=now + 90_000)
+    yield "issued long before", issuer.token(iat=now - 90_000)
+    yield "ends before it was issued", issuer.token(nbf=None, iat=now + 20, exp=now + 10)
+    yield "a beginning that is no number", signed(issuer, {"nbf": "now"})
     yield "ends before it begins", issuer.token(nbf=now + 20, exp=now + 10)
     yield "another audience", issuer.token(aud="other")
     yield "an audience that begins as ours", issuer.token(aud=f"{AUDIENCE}2")
     yield "another issuer", issuer.token(iss="https://evil.example")
     yield "an issuer that begins as ours", issuer.token(iss=f"{issuer.url}.evil.example")
     yield "an issuer with a slash more", issuer.token(iss=f"{issuer.url}/")
-    for claim in ("iss", "aud", "sub", "exp", "nbf"):
+    for claim in ("iss", "aud", "sub", "exp", "iat"):
         yield f"without {claim}", issuer.token("RS256", None, **{claim: None})
     for value in ("9999999999", True, [1], float("inf")):
         yield f"exp {value}", signed(issuer, {"exp": value})
@@ -172,6 +176,13 @@ async def test_clocks_may_be_half_a_minute_apart(api: Api, issuer: Issuer) -> No
     for times in apart:
         async with api.with_key(issuer.token(**times)) as client:
             assert (await client.get("/v1/tasks")).status_code == 200
+
+
+async def test_an_issuer_need_not_say_from_when_on_a_token_is_valid(
+    api: Api, issuer: Issuer
+) -> None:
+    async with api.with_key(issuer.token(nbf=None)) as client:
+        assert (await client.get("/v1/tasks")).status_code == 200
 
 
 async def test_a_stream_ends_with_its_token(api: Api, issuer: Issuer) -> None:

@@ -27,7 +27,7 @@ _KEY_ID_LENGTH_MAX: Final = 200
 _SUBJECT: Final = re.compile(r"[!-~]{1,128}", re.ASCII)
 _SCOPE_PREFIX: Final = "mainspring:"
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
-_REQUIRED: Final = ("iss", "aud", "sub", "exp", "nbf")
+_REQUIRED: Final = ("iss", "aud", "sub", "exp", "iat")
 _NOT_RIGHT: Final = (
     jwt.PyJWTError,
     InvalidValue,
@@ -106,13 +106,15 @@ class OidcTokens:
 
     def _is_now(self, claims: Mapping[str, Any]) -> bool:
         now = self._clock.now().timestamp()
-        begins, ends = _moment(claims["nbf"]), _moment(claims["exp"])
-        issued = _moment(claims.get("iat", begins))
+        issued, ends = _moment(claims["iat"]), _moment(claims["exp"])
+        # Not every issuer says from when on a token is valid.
+        begins = _moment(claims.get("nbf", issued))
         return (
             begins <= now + LEEWAY_SECONDS
             and issued <= now + LEEWAY_SECONDS
             and now - LEEWAY_SECONDS < ends
-            and 0 < ends - begins <= LIFETIME_SECONDS_MAX
+            and begins < ends
+            and ends - min(begins, issued) <= LIFETIME_SECONDS_MAX
         )
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity | None:
