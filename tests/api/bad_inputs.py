@@ -82,7 +82,7 @@ QUERIES = {
 DEEP = 2_000
 _X = '"x":'
 BODIES: dict[str, tuple[bytes, frozenset[int]]] = {
-    name: (text if isinstance(text, bytes) else text.encode(), frozenset(statuses))
+    name: (text, frozenset(statuses))
     for name, (text, statuses) in {
         "empty": (b"", {400}),
         "brace": (b"{", {400}),
@@ -257,7 +257,12 @@ def field_cases(place: Place, fields: set[str]) -> Iterator[tuple[str, Any]]:
 
 def query_cases() -> Iterator[tuple[str, dict[str, str]]]:
     """Yield a path and a query with one value that may not be."""
-    kinds = {"since": INSTANTS, "until": INSTANTS, "before": INSTANTS, "cursor": CURSORS}
+    kinds: dict[str, dict[str, Any]] = {
+        "since": INSTANTS,
+        "until": INSTANTS,
+        "before": INSTANTS,
+        "cursor": CURSORS,
+    }
     for path, names in QUERIES.values():
         for name in names:
             values = kinds.get(name, FIELDS.get(name, TEXTS))

@@ -63,10 +63,10 @@ async def test_methods_and_headers_that_mean_something_elsewhere(api: Api) -> No
         made = await client.post("/v1/tasks", json={"task_type": "t", "delay": 600})
         path = f"/v1/tasks/{made.json()['task_id']}"
         for name in ("x-http-method-override", "x-method-override", "x-http-method"):
-            answer = await client.get(path, headers={name: "DELETE"})
-            assert (answer.status_code, answer.json()["status"]) == (200, "pending")
-            answer = await client.post(path, headers={name: "GET"})
-            assert answer.status_code == 405
+            seen = await client.get(path, headers={name: "DELETE"})
+            assert (seen.status_code, seen.json()["status"]) == (200, "pending")
+            seen = await client.post(path, headers={name: "GET"})
+            assert seen.status_code == 405
         queried = await client.get("/v1/tasks", params={"api_key": key})
         assert queried.status_code == 422
     async with api.with_key(None) as nobody:
