@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.fault, pytest.mark.postgres]
 
 TTL_SECONDS = float(os.environ.get("FAILOVER_TTL", "2"))
 TAKEOVER_SECONDS = TTL_SECONDS + 4
-KILLS = int(os.environ.get("FAILOVER_KILLS", "2"))
+KILLS = int(os.environ.get("FAILOVER_KILLS", "1"))
 POINTS = (
     "tick.before_insert",
     "tick.after_insert",

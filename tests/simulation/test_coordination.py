@@ -26,7 +26,7 @@ from simulation.network import CURRENT, Connection, Process, StoreClock
 from simulation.test_schedules import House, NoWatcher, plan_without_revision, violations
 from simulation.virtual_loop import run_virtual
 
-SEEDS = int(os.environ.get("SIMULATION_COORDINATION_SEEDS", "3"))
+SEEDS = int(os.environ.get("SIMULATION_COORDINATION_SEEDS", "2"))
 TTL_SECONDS = 10.0
 LOAD_SECONDS = 120.0
 STILL_SHARE = 0.06
