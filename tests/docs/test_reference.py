@@ -23,11 +23,14 @@ def cells(page: Path) -> Iterator[list[str]]:
 
 
 def errors() -> Iterator[type[MainspringError]]:
-    """Every error that is part of the product, wherever it is defined."""
+    """Every error that is part of the product, wherever it is defined.
+
+    A class without a code of its own is, to whoever meets it, the error that it is derived from.
+    """
     for module in pkgutil.walk_packages(mainspring.__path__, "mainspring."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    yield from _with_those_below(MainspringError)
+    yield from (kind for kind in _with_those_below(MainspringError) if "code" in vars(kind))
 
 
 def _with_those_below(kind: type[MainspringError]) -> Iterator[type[MainspringError]]:
@@ -48,6 +51,8 @@ def test_each_error_is_on_the_page_and_nothing_else() -> None:
 def test_each_error_has_a_code_of_its_own_and_a_way_out() -> None:
     codes = [kind.code for kind in errors()]
     assert len(codes) == len(set(codes))
+    exported = {kind for kind in vars(mainspring).values() if isinstance(kind, type)}
+    assert {kind for kind in exported if issubclass(kind, MainspringError)} <= {*errors()}
     assert all(row[3].endswith(".") for row in cells(GUIDES / "errors.md"))
 
 

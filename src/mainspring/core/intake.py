@@ -122,6 +122,9 @@ def _options(given: Mapping[str, Any], key: str | None, prefix: str) -> TaskOpti
         raise InvalidValue(message, field=f"{prefix}{shown(name)[1:-1]}")
     chosen = {name: given.get(name) for name in OPTION_FIELDS}
     chosen["retry_backoff"] = backoff_of(chosen["retry_backoff"], f"{prefix}retry_backoff")
+    if isinstance(chosen["labels"], str):
+        message = f"{prefix}labels is {shown(chosen['labels'])}; give a list of labels"
+        raise InvalidValue(message, field=f"{prefix}labels")
     if key is not None:
         if chosen["key"] is not None and chosen["key"] != key:
             message = "key in the body and the header Idempotency-Key differ; give one of them"

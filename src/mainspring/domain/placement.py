@@ -89,11 +89,10 @@ def check_offered(value: object, field: str = "labels", most: int = OFFERED_MAX)
     given = [part.strip() if isinstance(part, str) else part for part in parts]
     if isinstance(value, str):
         given = [part for part in given if part]
-    labels = tuple(sorted({_check_label(part, field) for part in given}))
-    if len(labels) > most:
-        message = f"{field} has {len(labels)} labels; give at most {most}"
+    if len(given) > most:
+        message = f"{field} has {len(given)} labels; give at most {most}"
         raise InvalidValue(message, field=field)
-    return labels
+    return tuple(sorted({_check_label(part, field) for part in given}))
 
 
 def _check_label(value: object, field: str) -> str:

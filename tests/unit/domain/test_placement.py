@@ -59,6 +59,7 @@ def test_no_labels_are_none(given: object) -> None:
         ["region=eu", "region=us"],
         ["region", "region=us"],
         [f"k{n}" for n in range(LABELS_MAX + 1)],
+        ["gpu"] * (LABELS_MAX + 1),
     ],
 )
 def test_other_labels_are_refused(given: object) -> None:

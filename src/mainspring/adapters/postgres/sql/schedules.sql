@@ -414,6 +414,7 @@ SELECT 'planned_at',
 ON CONFLICT (name) DO UPDATE SET value = greatest(c.value, excluded.value);
 
 -- name: last_round
+-- When any planner was last at work, as `note_round` left it. No row: never.
 SELECT to_timestamp(c.value / 1000000.0) AS planned_at
 FROM mainspring.counters c WHERE c.name = 'planned_at';
 
