@@ -7,6 +7,7 @@ wrong becomes a problem with a stable code; what nobody foresaw is logged and co
 import asyncio
 from collections.abc import Sequence
 from functools import partial
+from itertools import count
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -23,7 +24,7 @@ from mainspring.api.errors import (
     retry_after,
 )
 from mainspring.api.http import CERTIFICATE, Call, Response, Scope, encoded
-from mainspring.api.limits import check_head, check_type, decode_body, read_body
+from mainspring.api.limits import Headers, check_head, check_type, decode_body, read_body
 from mainspring.api.performing import Performer, in_time
 from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
 from mainspring.api.streams import has_left, send_stream
@@ -33,6 +34,10 @@ from mainspring.ports.clock import Clock, IdSource
 
 _ENCODER: Final = msgspec.json.Encoder()
 _PARAMETERS_MAX: Final = 50
+_BEGIN_LENGTH: Final = 24
+"""Of a request's id: the same for all of a process. A number follows, which costs less to make than
+an id of its own."""
+
 _FIXED_HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),
@@ -53,7 +58,8 @@ class Application:
         self.router = Router(routes)
         self._doorkeeper = doorkeeper
         self._performer = Performer(trail)
-        self._ids = ids
+        self._begin = ids.task_id().hex[:_BEGIN_LENGTH]
+        self._numbers = count()
         self._clock = clock
         self._log = structlog.get_logger("mainspring.api")
         self.answers: dict[tuple[str, int], int] = {}
@@ -68,7 +74,8 @@ class Application:
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1008})
             return
-        exchange = _Exchange(scope, receive, send, request_id=self._ids.task_id().hex)
+        request_id = f"{self._begin}{next(self._numbers):08x}"
+        exchange = _Exchange(scope, receive, send, request_id=request_id)
         try:
             response = await self._answer(exchange)
         except MainspringError as error:
@@ -86,7 +93,7 @@ class Application:
 
     async def _answer(self, exchange: "_Exchange") -> Response:
         scope = exchange.scope
-        headers = scope["headers"]
+        headers = exchange.headers
         raw_path = scope.get("raw_path") or scope["path"].encode()
         check_head(headers, raw_path, scope["query_string"])
         self._doorkeeper.check_host(headers)
@@ -103,7 +110,7 @@ class Application:
             query=query,
             body=body,
             content_type=content_type,
-            headers={name: value for name, value in headers},  # noqa: C416 - pairs of any kind
+            headers=headers.by_name,
             request_id=exchange.request_id,
             address=_address(scope),
             action=route.action,
@@ -116,13 +123,14 @@ class Application:
 class _Exchange:
     """One request on its way."""
 
-    __slots__ = ("receive", "request_id", "route", "scope", "send")
+    __slots__ = ("headers", "receive", "request_id", "route", "scope", "send")
 
     def __init__(self, scope: Scope, receive: Any, send: Any, *, request_id: str) -> None:
         self.scope = scope
         self.receive = receive
         self.send = send
         self.request_id = request_id
+        self.headers = Headers(scope["headers"])
         self.route: Route | None = None
 
 
@@ -140,7 +148,7 @@ def _names(scope: Scope) -> tuple[str, ...]:
 async def _body(exchange: _Exchange, route: Route) -> tuple[Any, str]:
     if route.body is None:
         return None, ""
-    headers = exchange.scope["headers"]
+    headers = exchange.headers
     data = await read_body(headers, exchange.receive, route.body_bytes_max)
     if not data and not route.body_required:
         return route.body(), ""

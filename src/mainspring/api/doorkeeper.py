@@ -7,7 +7,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mainspring.api.errors import WrongHost
-from mainspring.api.limits import Headers, header
+from mainspring.api.limits import Headers
 from mainspring.api.routes import Route
 from mainspring.core.access import ANONYMOUS, Authenticator, Principal
 from mainspring.core.following import Stay
@@ -41,10 +41,10 @@ class Doorkeeper:
         """Refuse a request for another host or from another origin, where no key protects."""
         if self._authenticator is not None:
             return
-        host = header(headers, b"host") or ""
+        host = headers.one(b"host") or ""
         if _name_of(f"//{host}") not in self._hosts:
             raise WrongHost("this server is not the host that the request names")
-        origin = header(headers, b"origin")
+        origin = headers.one(b"origin")
         if origin is not None and _name_of(origin) not in self._hosts:
             raise Forbidden("a page of another site may not use this server")
 
@@ -95,7 +95,7 @@ class Doorkeeper:
 
 
 def _key_in(headers: Headers) -> str | None:
-    given = [value for name, value in headers if name == b"authorization"]
+    given = headers.all(b"authorization")
     if len(given) > 1:
         raise Unauthenticated("two headers Authorization are given; give one")
     scheme, _, key = (given[0].decode("latin-1") if given else "").partition(" ")

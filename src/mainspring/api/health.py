@@ -53,7 +53,7 @@ class HealthRoutes:
             path="/metrics",
             handler=self.metrics,
             scope=Scope.READ,
-            summary="Figures of the installation for Prometheus",
+            summary="Figures for Prometheus: of the installation, or of one's own queues",
             tag="health",
             answers={200: str},
             answer_type=CONTENT_TYPE,
@@ -87,8 +87,7 @@ class HealthRoutes:
 
     async def metrics(self, call: Call) -> Response:
         """Give out the figures as they were last seen."""
-        del call
-        return Response(data=self._metrics.text(), content_type=CONTENT_TYPE)
+        return Response(data=self._metrics.text(call.who), content_type=CONTENT_TYPE)
 
     async def openapi(self, call: Call) -> Response:
         """Give out the document."""

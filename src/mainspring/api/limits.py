@@ -1,7 +1,7 @@
 """What a request may be, checked before anything in it is understood."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from mainspring.api.errors import (
@@ -11,6 +11,7 @@ from mainspring.api.errors import (
     UnsupportedMediaType,
 )
 from mainspring.core.json_text import decode_exact
+from mainspring.core.patience import within
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 
 BODY_BYTES_MAX: Final = 1024 * 1024
@@ -29,12 +30,41 @@ NDJSON_TYPE: Final = "application/x-ndjson"
 _FREE: Final = frozenset({"payload", "result"})
 
 Receive = Callable[[], Awaitable[Any]]
-Headers = Iterable[tuple[bytes, bytes]]
+
+
+class Headers:
+    """The headers of a request, whose names are in small letters."""
+
+    __slots__ = ("_pairs", "by_name")
+
+    def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        self._pairs = pairs
+        self.by_name: Mapping[bytes, bytes] = dict(pairs)
+        """The last one of each name."""
+
+    @property
+    def size(self) -> int:
+        """How many bytes they have."""
+        return sum(map(len, chain.from_iterable(self._pairs)))
+
+    def all(self, name: bytes) -> list[bytes]:
+        """Return every value that was given for a name."""
+        if name not in self.by_name:
+            return []
+        return [value for given, value in self._pairs if given == name]
+
+    def one(self, name: bytes) -> str | None:
+        """Return the value of a header that may be given once, or None."""
+        found = self.all(name)
+        if len(found) > 1:
+            message = f"the header {name.decode()} is given {len(found)} times; give it once"
+            raise MalformedRequest(message)
+        return found[0].decode("latin-1") if found else None
 
 
 def check_head(headers: Headers, raw_path: bytes, query: bytes) -> None:
     """Refuse a request whose first part is larger than any of ours would be."""
-    if sum(len(name) + len(value) for name, value in headers) > HEADER_BYTES_MAX:
+    if headers.size > HEADER_BYTES_MAX:
         message = f"the headers have more than {HEADER_BYTES_MAX:,} bytes; send less"
         raise HeadersTooLarge(message)
     if len(raw_path) + len(query) > PATH_BYTES_MAX:
@@ -42,28 +72,18 @@ def check_head(headers: Headers, raw_path: bytes, query: bytes) -> None:
         raise HeadersTooLarge(message)
 
 
-def header(headers: Headers, name: bytes) -> str | None:
-    """Return the value of a header that may be given once, or None."""
-    found = [value for given, value in headers if given == name]
-    if len(found) > 1:
-        message = f"the header {name.decode()} is given {len(found)} times; give it once"
-        raise MalformedRequest(message)
-    return found[0].decode("latin-1") if found else None
-
-
 async def read_body(headers: Headers, receive: Receive, bytes_max: int) -> bytes:
     """Return the body, at most so many bytes of it, or raise what is wrong with it."""
-    encoding = header(headers, b"content-encoding")
+    encoding = headers.one(b"content-encoding")
     if encoding not in {None, "identity"}:
         message = "the body is compressed; send it as it is"
         raise UnsupportedMediaType(message)
-    length = header(headers, b"content-length")
+    length = headers.one(b"content-length")
     announced = int(length[:18]) if length is not None and length.isdecimal() else 0
     if announced > UNREAD_BYTES_MAX:
         raise _too_large(bytes_max)
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            body, size = await _received(receive, bytes_max)
+        body, size = await within(BODY_SECONDS, _received(receive, bytes_max))
     except TimeoutError:
         text = f"the body did not arrive within {BODY_SECONDS:g} s; send it faster"
         raise RequestTimeout(text) from None
@@ -94,7 +114,7 @@ async def _received(receive: Receive, bytes_max: int) -> tuple[bytes, int]:
 
 def check_type(headers: Headers, allowed: tuple[str, ...]) -> str:
     """Return the type of the body if it is an allowed one."""
-    given = header(headers, b"content-type") or ""
+    given = headers.one(b"content-type") or ""
     kind, _, parameters = given.partition(";")
     kind = kind.strip().lower()
     charset = parameters.strip().lower().replace('"', "")

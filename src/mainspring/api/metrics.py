@@ -1,5 +1,8 @@
 """The metrics of the contract, for the whole installation, whoever ran the tasks.
 
+Who may see only a part of the installation gets the figures that are kept for each queue, of its
+own queues and by their plain names; all the others are sums over every namespace.
+
 A collector looks at the store now and then, never for more than a tenth of the time, and a scrape
 gives out what it saw last. Every API process reports the same installation: take the maximum over
 them, not the sum.
@@ -20,12 +23,14 @@ from prometheus_client.core import (
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from mainspring.core.access import ANONYMOUS, Principal
 from mainspring.core.shedding import Shedder
 from mainspring.domain.errors import Unavailable
+from mainspring.domain.namespaces import plain_queue
 from mainspring.domain.priority import level_of
 from mainspring.ports.clock import Clock
 from mainspring.ports.figures import Ended, Figures
-from mainspring.ports.store import Store, WorkerState
+from mainspring.ports.store import Backlog, Store, WorkerState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 LATE_BOUNDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0)
@@ -113,13 +118,24 @@ class Metrics(Collector):
                 self._count(ended)
         self._counted_to = upto
 
-    def text(self) -> bytes:
-        """Return the metrics as Prometheus reads them."""
-        return generate_latest(self._registry)
+    def text(self, who: Principal = ANONYMOUS) -> bytes:
+        """Return the metrics as Prometheus reads them, as far as who asks may see them."""
+        if who.sees_all:
+            return generate_latest(self._registry)
+        own = CollectorRegistry()
+        own.register(_Own(self, who))
+        return generate_latest(own)
+
+    def of_queues(self, who: Principal) -> Iterable[Metric]:
+        """Yield what was seen last of the queues of who asks."""
+        pressure = self._shedder.pressure
+        yield from _backlog(
+            (plain_queue(b.queue), b) for b in pressure.backlogs if who.sees(b.queue)
+        )
 
     def collect(self) -> Iterable[Metric]:
         """Yield what was seen last."""
-        yield from self._backlog()
+        yield from _backlog((b.queue, b) for b in self._shedder.pressure.backlogs)
         tasks = CounterMetricFamily(
             "mainspring_tasks", "Tasks that ended", labels=["task_type", "outcome"]
         )
@@ -146,30 +162,6 @@ class Metrics(Collector):
         yield from self._of_schedulers()
         yield from self._of_workers()
         yield from self._of_process()
-
-    def _backlog(self) -> Iterable[Metric]:
-        depth = GaugeMetricFamily(
-            "mainspring_queue_depth", "Tasks that are due", labels=["queue", "level"]
-        )
-        age = GaugeMetricFamily(
-            "mainspring_oldest_task_age_seconds",
-            "How long the oldest due task waits",
-            labels=["queue", "level"],
-        )
-        depths: dict[tuple[str, str], int] = {}
-        ages: dict[tuple[str, str], float] = {}
-        queues: set[str] = set()
-        for backlog in self._shedder.pressure.backlogs:
-            queue = backlog.queue if len(queues) < QUEUES_MAX else "other"
-            queues.add(queue)
-            key = (queue, level_of(backlog.priority).value)
-            depths[key] = depths.get(key, 0) + backlog.ready
-            ages[key] = max(ages.get(key, 0.0), backlog.oldest_seconds)
-        for key, count in depths.items():
-            depth.add_metric(key, count)
-            age.add_metric(key, ages[key])
-        yield depth
-        yield age
 
     def _of_schedulers(self) -> Iterable[Metric]:
         yield GaugeMetricFamily(
@@ -222,3 +214,39 @@ class Metrics(Collector):
             self._lateness.add(ended.late_bucket, ended.count, ended.lateness)
         if ended.long_bucket is not None and ended.duration is not None:
             self._duration.add(ended.long_bucket, ended.count, ended.duration)
+
+
+class _Own(Collector):
+    """What a part of the installation is told."""
+
+    def __init__(self, metrics: Metrics, who: Principal) -> None:
+        self._metrics = metrics
+        self._who = who
+
+    def collect(self) -> Iterable[Metric]:
+        return self._metrics.of_queues(self._who)
+
+
+def _backlog(named: Iterable[tuple[str, Backlog]]) -> Iterable[Metric]:
+    depth = GaugeMetricFamily(
+        "mainspring_queue_depth", "Tasks that are due", labels=["queue", "level"]
+    )
+    age = GaugeMetricFamily(
+        "mainspring_oldest_task_age_seconds",
+        "How long the oldest due task waits",
+        labels=["queue", "level"],
+    )
+    depths: dict[tuple[str, str], int] = {}
+    ages: dict[tuple[str, str], float] = {}
+    queues: set[str] = set()
+    for name, backlog in named:
+        queue = name if len(queues) < QUEUES_MAX else "other"
+        queues.add(queue)
+        key = (queue, level_of(backlog.priority).value)
+        depths[key] = depths.get(key, 0) + backlog.ready
+        ages[key] = max(ages.get(key, 0.0), backlog.oldest_seconds)
+    for key, count in depths.items():
+        depth.add_metric(key, count)
+        age.add_metric(key, ages[key])
+    yield depth
+    yield age

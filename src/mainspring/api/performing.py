@@ -1,12 +1,13 @@
 """Doing what a route is for, whichever way it was asked: in its time, and on record."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import Final, TypeVar
+from collections.abc import Coroutine
+from typing import Any, Final, TypeVar
 
 from mainspring.api.http import Call, Response
 from mainspring.api.routes import PATIENCE_SECONDS, Recording, Route
-from mainspring.core.auditing import AuditTrail
+from mainspring.core.auditing import AuditTrail, Written
+from mainspring.core.patience import within
 from mainspring.domain.errors import OutcomeUnknown
 from mainspring.ports.access import AuditRecord
 
@@ -54,16 +55,19 @@ class Performer:
         if route.recording is Recording.SUMMED:
             self._trail.count(record)
         else:
-            await in_time(self._trail.add(record), seconds)
+            await in_time(_written(self._trail.add(record)), seconds)
 
 
-async def in_time(work: Awaitable[T], seconds: float | None) -> T:
+async def in_time(work: Coroutine[Any, Any, T], seconds: float | None) -> T:
     """Return what work returns, or raise `OutcomeUnknown` when it takes too long."""
     try:
-        async with asyncio.timeout(seconds):
-            return await work
+        return await within(seconds, work)
     except TimeoutError:
         raise OutcomeUnknown(
             "the task store did not answer in time, so nobody knows whether it was done; repeat it "
             "if it may be repeated, or look"
         ) from None
+
+
+async def _written(record: Written) -> None:
+    await record

@@ -36,43 +36,49 @@ class _Protocol(HttpToolsProtocol):
     """
 
     _waiting: asyncio.TimerHandle | None = None
+    _in_head = True
     _head_bytes = 0
     _certificate: tuple[str, ...] = ()
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._certificate = client_names(transport)
-        self._expect()
+        self._await_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._arrived()
+        self._stop_waiting()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._waiting is not None:
+        if self._in_head:
             self._head_bytes += len(data)
-            # Data after a head in the same piece is its body: only a head that goes on is too long.
         super().data_received(data)
-        if self._waiting is not None and self._head_bytes > _HEAD_BYTES_MAX:
+        if not self._in_head:
+            return
+        # Data after a head in the same piece is its body: only a head that goes on is too long.
+        if self._head_bytes > _HEAD_BYTES_MAX:
             self.transport.write(_TOO_LARGE)
             self.transport.close()
+        elif self._waiting is None:
+            # A head that comes in one piece, as nearly all do, needs no timer.
+            self._await_head()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         if self._certificate:
             self.scope["extensions"] = {CERTIFICATE: {"names": self._certificate}}
-        if self._waiting is None:
-            self._expect()
+        self._in_head = True
 
     def on_headers_complete(self) -> None:
-        self._arrived()
+        self._in_head = False
+        self._head_bytes = 0
+        self._stop_waiting()
         super().on_headers_complete()
 
-    def _expect(self) -> None:
-        self._head_bytes = 0
+    def _await_head(self) -> None:
         self._waiting = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
-    def _arrived(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._waiting is not None:
             self._waiting.cancel()
             self._waiting = None

@@ -1,5 +1,6 @@
 """Tasks: submit, look, cancel, move, watch."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from datetime import datetime
@@ -18,7 +19,8 @@ from mainspring.api.limits import (
     NDJSON_TYPE,
     decode_body,
 )
-from mainspring.api.routes import Recording, Route
+from mainspring.api.performing import in_time
+from mainspring.api.routes import PATIENCE_SECONDS, Recording, Route
 from mainspring.api.schemas import (
     BatchIn,
     BatchOut,
@@ -34,7 +36,7 @@ from mainspring.api.schemas import (
 from mainspring.api.streams import STILL_HERE, STREAM_TYPE
 from mainspring.core.access import Principal
 from mainspring.core.following import follow
-from mainspring.core.gateway import SUBMIT_SECONDS, Gateway
+from mainspring.core.gateway import LEAST_SECONDS, SUBMIT_SECONDS, Gateway
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.task_events import EventId, TaskEvent, parse_event_id
 from mainspring.domain.namespaces import plain_key, plain_queue
@@ -83,6 +85,7 @@ class TaskRoutes:
             raw_body=True,
             header_parameters=(_KEY_HEADER,),
             answers={201: SubmittedOut, 200: SubmittedOut},
+            patience_seconds=None,
             problems=(409, 429, 503),
             action="task.submit",
             recording=Recording.WITH_TASKS,
@@ -181,12 +184,15 @@ class TaskRoutes:
         """Store one task."""
         given = decode_body(call.body) if isinstance(call.body, bytes) else call.body
         key = _key_of(call)
+        began = asyncio.get_running_loop().time() - call.spent_seconds
         task, stored = await self._gateway.submit(
             call.who, given, key, call.origin, SUBMIT_SECONDS - call.spent_seconds
         )
         status = TaskStatus.PENDING
         if not stored.is_new:
-            status = (await self._gateway.task(call.who, stored.id, Scope.SUBMIT)).status
+            left = began + PATIENCE_SECONDS - asyncio.get_running_loop().time()
+            found = self._gateway.task(call.who, stored.id, Scope.SUBMIT)
+            status = (await in_time(found, max(LEAST_SECONDS, left))).status
         out = SubmittedOut(
             task_id=stored.id,
             task_type=task.task_type,

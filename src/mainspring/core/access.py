@@ -5,15 +5,17 @@ is stored; it has 256 random bits, so it needs no slow hash. A client certificat
 of the secret, and a token of an identity provider that of the whole key.
 """
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import re
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Final, Generic, Literal, TypeVar
+from functools import partial
+from typing import Any, Final, Generic, Literal, TypeVar
 
 import msgspec
 
@@ -73,6 +75,13 @@ class Principal(msgspec.Struct, frozen=True, kw_only=True):
         if not self.may_use(base_of(queue)):
             raise Forbidden(f"this key is not for the queue {queue!r}", field="queue")
         return stored_queue(self.namespace, queue)
+
+    @property
+    def sees_all(self) -> bool:
+        """Whether it may look at figures of the whole installation: those of the default namespace
+        may, unless their key is for some queues only.
+        """
+        return self.namespace == DEFAULT_NAMESPACE and self.queues is None
 
     def sees(self, stored: str) -> bool:
         """Whether a stored queue is one of its own."""
@@ -149,7 +158,7 @@ class Authenticator:
         key_id, secret = match.groups()
         record = self._keys.get(key_id)
         if record is UNKNOWN:
-            record = self._keys.keep(key_id, await self._access.find_key(key_id))
+            record = await self._keys.ask(key_id, partial(self._access.find_key, key_id))
         digest = record.digest if record is not None and record.digest else _NOBODY
         is_theirs = hmac.compare_digest(hashlib.sha256(secret.encode()).digest(), digest)
         if record is None or not is_theirs or not record.is_valid:
@@ -165,7 +174,8 @@ class Authenticator:
         at = "\n".join(names)
         records = self._certificates.get(at)
         if records is UNKNOWN:
-            records = self._certificates.keep(at, await self._access.find_certificates(names))
+            find = partial(self._access.find_certificates, names)
+            records = await self._certificates.ask(at, find)
         if not records:
             return None
         if len(records) > 1 or not records[0].is_valid:
@@ -198,7 +208,7 @@ class Authenticator:
 
     def _principal_of(self, record: KeyRecord) -> Principal:
         known = self._principals.get(record.key_id)
-        if known is not None and known[0] == record:
+        if known is not None and (known[0] is record or known[0] == record):
             return known[1]
         principal = Principal(
             key_id=record.key_id,
@@ -226,6 +236,7 @@ class _Recent(Generic[T]):
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._known: OrderedDict[str, tuple[float, T]] = OrderedDict()
+        self._asked: dict[str, asyncio.Future[T]] = {}
 
     def get(self, at: str) -> T | Literal[_Unknown.UNKNOWN]:
         """Return an answer that is recent enough."""
@@ -233,6 +244,22 @@ class _Recent(Generic[T]):
         if known is None or self._clock.monotonic() - known[0] >= TRUST_SECONDS:
             return UNKNOWN
         return known[1]
+
+    async def ask(self, at: str, question: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Return the answer to a question, which is put once for all who want to know it now: a
+        busy key would put it to the store dozens of times at the same moment.
+        """
+        asked = self._asked.get(at)
+        if asked is None:
+            asked = self._asked[at] = asyncio.ensure_future(question())
+            asked.add_done_callback(partial(self._answered, at))
+        # Whoever gives up does not take the others along.
+        return await asyncio.shield(asked)
+
+    def _answered(self, at: str, asked: "asyncio.Future[T]") -> None:
+        del self._asked[at]
+        if not asked.cancelled() and asked.exception() is None:
+            self.keep(at, asked.result())
 
     def keep(self, at: str, answer: T) -> T:
         """Remember an answer, and return it."""

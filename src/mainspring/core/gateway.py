@@ -5,7 +5,6 @@ namespace is the same as one that does not exist. A task never changes its queue
 its namespace, so what was seen of that before a write still holds when it happens.
 """
 
-import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
@@ -16,6 +15,7 @@ import msgspec
 from mainspring.core.access import Principal
 from mainspring.core.changes import Changes
 from mainspring.core.intake import Intake
+from mainspring.core.patience import within
 from mainspring.core.quotas import Quotas
 from mainspring.core.session import Session
 from mainspring.core.shedding import Shedder
@@ -82,7 +82,8 @@ class Gateway:
         self.shedder.admit(task.priority)
         left = await self._take(who.namespace, 1, seconds)
         stored = await self._session.submissions.submit(task, left, first=True)
-        raise_conflict(_as_given(task), stored)
+        if stored.conflict:
+            raise_conflict(_as_given(task), stored)
         return task, stored
 
     async def submit_batch(
@@ -228,11 +229,12 @@ class Gateway:
 
     async def _take(self, namespace: str, count: int, seconds: float) -> float:
         """Take tasks from the quota within so many seconds; returns how many of them are left."""
-        began = self._session.clock.monotonic()
         seconds = max(LEAST_SECONDS, seconds)
+        if self._quotas.are_open(namespace):
+            return seconds
+        began = self._session.clock.monotonic()
         try:
-            async with asyncio.timeout(seconds):
-                await self._quotas.take(namespace, count)
+            await within(seconds, self._quotas.take(namespace, count))
         except TimeoutError:
             message = "the task store did not answer in time and nothing was stored; try again"
             raise StoreUnavailable(message) from None

@@ -35,6 +35,11 @@ class _Waiter:
         self.left = left
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
+    def stop(self) -> None:
+        """Wait no longer, whatever is still left."""
+        if not self.done.done():
+            self.done.set_result(None)
+
 
 class _Item:
     """One submission on its way through."""
@@ -62,8 +67,8 @@ class _Item:
         self.outcome = outcome
         waiter = self._waiter
         waiter.left -= 1
-        if not waiter.left and not waiter.done.done():
-            waiter.done.set_result(None)
+        if not waiter.left:
+            waiter.stop()
 
 
 class GroupCommit:
@@ -110,16 +115,15 @@ class GroupCommit:
             return []
         waiter = _Waiter(len(tasks))
         items = [_Item(task, waiter, first=first) for task in tasks]
+        timeout = timeout or self._timeout_seconds
         try:
-            async with asyncio.timeout(timeout or self._timeout_seconds):
-                if len(items) == 1 and self._is_alone():
+            if len(items) == 1 and self._is_alone():
+                async with asyncio.timeout(timeout):
                     items_left = await self._go_alone(items)
-                else:
-                    items_left = items
-                if items_left:
-                    self._waiting.extend(items_left)
-                    self._take_off()
-                    await waiter.done
+                    if items_left:
+                        await self._travel(items_left, waiter, timeout)
+            else:
+                await self._travel(items, waiter, timeout)
         except TimeoutError:
             return [_outcome(item) for item in items]
         finally:
@@ -131,6 +135,18 @@ class GroupCommit:
         """Wait until everything that was accepted has been answered."""
         while self._flights:
             await asyncio.wait(tuple(self._flights))
+
+    async def _travel(self, items: list[_Item], waiter: _Waiter, seconds: float) -> None:
+        """Wait in the crowd, so long at most. To stop a wait takes no interruption, which would
+        cost each caller several times what this timer does.
+        """
+        timer = asyncio.get_running_loop().call_later(seconds, waiter.stop)
+        try:
+            self._waiting.extend(items)
+            self._take_off()
+            await waiter.done
+        finally:
+            timer.cancel()
 
     def _is_alone(self) -> bool:
         return not self._flights and not self._waiting and self._crowd == 1

@@ -49,10 +49,15 @@ class Quotas:
             self._limits = {limit.name: limit for limit in await self._access.namespaces()}
         return self._limits.get(namespace, _UNLIMITED)
 
+    def are_open(self, namespace: str) -> bool:
+        """Whether a namespace may use what it likes; False also when that has to be looked up."""
+        fresh = self._clock.monotonic() - self._read_at < FRESH_SECONDS
+        return fresh and _is_open(self._limits.get(namespace, _UNLIMITED))
+
     async def take(self, namespace: str, count: int) -> None:
         """Take so many new tasks from the allowance, or raise `QuotaExceeded` and take none."""
         limit = await self.limits(namespace)
-        if limit.submit_rate is None and limit.pending_max is None:
+        if _is_open(limit):
             return
         now = self._clock.monotonic()
         use = self._uses.get(namespace)
@@ -77,6 +82,10 @@ class Quotas:
                 "may have; wait until some have ended",
                 retry_after=_RETRY_SECONDS,
             )
+
+
+def _is_open(limit: Namespace) -> bool:
+    return limit.submit_rate is None and limit.pending_max is None
 
 
 def _take_tokens(use: _Use, count: int, rate: float, now: float) -> None:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+from mainspring.adapters.open_files import raise_open_files
 from mainspring.config import Settings, export
 from mainspring.core.registry import Registry
 from mainspring.ports.store import Store
@@ -62,12 +63,14 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
 
 async def run_api(settings: Settings, tell: Tell) -> bool:
     """Serve the API until a signal stops it."""
+    raise_open_files()
     stopping = Stopping()
     with stopping.on_signals():
         store = await open_store(settings)
         try:
             await _warn(settings, tell)
             async with api_running(store, settings, tell):
+                collect_rarely()
                 tell("ready")
                 await stopping.drain.wait()
             return True
@@ -80,6 +83,7 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
 
     Without a configured database a PostgreSQL server runs on the data directory.
     """
+    raise_open_files()
     stopping = Stopping()
     with stopping.on_signals():
         async with database(settings, tell) as located:
@@ -94,6 +98,7 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
             try:
                 await _warn(located, tell)
                 async with api_running(store, located, tell):
+                    collect_rarely()
                     return await _serve(store, located, registry, stopping, tell)
             finally:
                 await store.close()

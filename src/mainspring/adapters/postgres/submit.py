@@ -35,6 +35,7 @@ T = TypeVar("T")
 
 _ONE: Final = QUERIES["submit_one"]
 _FIRST: Final = QUERIES["submit_first"]
+_FIRST_RECORDED: Final = QUERIES["submit_first_recorded"]
 _SUBMIT: Final = QUERIES["submit"]
 _SUBMIT_RECORDED: Final = QUERIES["submit_recorded"]
 _SUBMIT_HOOKED: Final = QUERIES["submit_hooked"]
@@ -67,11 +68,16 @@ class Submitting(StorePart):
     async def _insert(self, tasks: Sequence[NewTask]) -> bool:
         """Store tasks that nobody has seen; False: nothing was stored, it takes `_submit`."""
         try:
-            if len(tasks) == 1:
+            records = record_columns(tasks)
+            if records is None and len(tasks) == 1:
                 return bool(await self._main.fetch(_ONE, *one_row(tasks[0]), self._now()))
             columns = batch_columns(tasks)
             queues = [*{task.queue for task in tasks}]
-            rows = await self._main.fetch(_FIRST, *columns[:_KEYS_AT], self._now(), queues)
+            arguments = (*columns[:_KEYS_AT], self._now(), queues)
+            if records is None:
+                rows = await self._main.fetch(_FIRST, *arguments)
+            else:
+                rows = await self._main.fetch(_FIRST_RECORDED, *arguments, *records)
             return bool(rows[0][0])
         except InvalidValue as error:
             if UNIQUE_VIOLATION not in sqlstates(error):
@@ -102,8 +108,8 @@ class Submitting(StorePart):
 
 
 def _is_plain(task: NewTask) -> bool:
-    """Whether the task is one row and nothing more."""
-    return task.key is None and task.origin is None and task.webhook is None
+    """Whether the task is one row and, at most, part of a record in the audit."""
+    return task.key is None and task.webhook is None
 
 
 def distinct(tasks: Sequence[NewTask]) -> Sequence[NewTask]:

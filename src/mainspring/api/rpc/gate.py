@@ -14,7 +14,7 @@ import structlog
 from mainspring.api.application import Application
 from mainspring.api.doorkeeper import Doorkeeper
 from mainspring.api.errors import RequestTimeout, ServerStopping, codes_of, problem_of, retry_after
-from mainspring.api.limits import check_head
+from mainspring.api.limits import Headers, check_head
 from mainspring.api.performing import in_time
 from mainspring.api.routes import PATIENCE_SECONDS, Route
 from mainspring.api.tls import NAMES_MAX
@@ -63,10 +63,13 @@ class Gate:
 
     async def admit(self, context: Context, route: Route, request_id: str) -> Caller:
         """Return who calls, if they may use the route."""
-        headers = [
-            (name.encode(), value if isinstance(value, bytes) else value.encode())
-            for name, value in context.invocation_metadata()
-        ]
+        metadata = context.invocation_metadata()
+        headers = Headers(
+            [
+                (name.encode(), value if isinstance(value, bytes) else value.encode())
+                for name, value in metadata
+            ]
+        )
         check_head(headers, b"", b"")
         began = self._clock.monotonic()
         who = await in_time(

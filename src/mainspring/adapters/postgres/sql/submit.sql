@@ -23,34 +23,29 @@ RETURNING 1;
 -- Many such tasks; none is stored if one of the queues, $15, is not known yet. The other arguments
 -- are those of `submit_batch_v1` without keys.
 -- transition: submit
-WITH stored AS (
-    INSERT INTO mainspring.tasks (
-        id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
-        max_retries, backoff_kind, backoff)
-    SELECT
-        given.id, given.task_type, coalesce(given.payload, '{}')::json,
-        coalesce(given.queue, 'default'), coalesce(given.priority, 5),
-        greatest(
-            coalesce($14::timestamptz, statement_timestamp()),
-            coalesce(
-                given.scheduled_at,
-                coalesce($14, statement_timestamp())
-                    + make_interval(secs => coalesce(given.delay, 0)))),
-        coalesce($14, statement_timestamp()),
-        coalesce(given.timeout, 300), coalesce(given.retries, 3),
-        coalesce(given.backoff_kind, 'exponential'),
-        CASE WHEN given.base IS NOT NULL
-            THEN ARRAY[given.base, given.multiplier, given.maximum] END
-    FROM unnest(
-        $1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[],
-        $7::float8[], $8::float8[], $9::integer[], $10::text[], $11::float8[], $12::float8[],
-        $13::float8[])
-        AS given (
-            id, task_type, payload, queue, priority, scheduled_at, delay, timeout, retries,
-            backoff_kind, base, multiplier, maximum)
-    WHERE (SELECT count(*) FROM mainspring.queues q WHERE q.name = ANY ($15::text[]))
-        = cardinality($15)
-    RETURNING 1
+WITH {{first}}
+SELECT count(*) FROM stored;
+
+-- name: submit_first_recorded
+-- The same for tasks that come through an API, with their records in the audit: no task without its
+-- record, and no second wait for the disk.
+-- $16 for each task the place of its record or NULL, then by that place: $17 actors, $18 namespaces,
+-- $19 actions, $20 addresses, $21 request ids.
+-- transition: submit
+WITH {{first}}, recorded AS (
+    INSERT INTO mainspring.audit
+        (actor, namespace, action, subject, address, request_id, count, task_ids)
+    SELECT r.actor, r.namespace, r.action, t.ids[1]::text, r.address, r.request_id,
+        cardinality(t.ids), t.ids
+    FROM (
+        SELECT g.part, array_agg(g.id ORDER BY g.place) AS ids
+        FROM unnest($1::uuid[], $16::integer[]) WITH ORDINALITY AS g (id, part, place)
+        GROUP BY g.part
+    ) t
+    JOIN unnest($17::text[], $18::text[], $19::text[], $20::text[], $21::text[])
+        WITH ORDINALITY AS r (actor, namespace, action, address, request_id, part)
+        ON r.part = t.part
+    WHERE EXISTS (SELECT FROM stored)
 )
 SELECT count(*) FROM stored;
 
@@ -62,8 +57,7 @@ FROM mainspring.submit_batch_v1(
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
 
 -- name: submit_recorded
--- The same for tasks that come through an API, with the records of the audit in the same
--- transaction: no task without its record, and no second wait for the disk.
+-- The same with the records of the audit in the same transaction, as above.
 -- $17 for each task the place of its record or NULL, then by that place: $18 actors, $19 namespaces,
 -- $20 actions, $21 addresses, $22 request ids.
 WITH stored AS MATERIALIZED (
@@ -91,4 +85,35 @@ recorded AS (
     JOIN unnest($18::text[], $19::text[], $20::text[], $21::text[], $22::text[])
         WITH ORDINALITY AS r (actor, namespace, action, address, request_id, part)
         ON r.part = t.part
+)
+
+-- fragment: first
+stored AS (
+    INSERT INTO mainspring.tasks (
+        id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
+        max_retries, backoff_kind, backoff)
+    SELECT
+        given.id, given.task_type, coalesce(given.payload, '{}')::json,
+        coalesce(given.queue, 'default'), coalesce(given.priority, 5),
+        greatest(
+            coalesce($14::timestamptz, statement_timestamp()),
+            coalesce(
+                given.scheduled_at,
+                coalesce($14, statement_timestamp())
+                    + make_interval(secs => coalesce(given.delay, 0)))),
+        coalesce($14, statement_timestamp()),
+        coalesce(given.timeout, 300), coalesce(given.retries, 3),
+        coalesce(given.backoff_kind, 'exponential'),
+        CASE WHEN given.base IS NOT NULL
+            THEN ARRAY[given.base, given.multiplier, given.maximum] END
+    FROM unnest(
+        $1::uuid[], $2::text[], $3::text[], $4::text[], $5::smallint[], $6::timestamptz[],
+        $7::float8[], $8::float8[], $9::integer[], $10::text[], $11::float8[], $12::float8[],
+        $13::float8[])
+        AS given (
+            id, task_type, payload, queue, priority, scheduled_at, delay, timeout, retries,
+            backoff_kind, base, multiplier, maximum)
+    WHERE (SELECT count(*) FROM mainspring.queues q WHERE q.name = ANY ($15::text[]))
+        = cardinality($15)
+    RETURNING 1
 )
