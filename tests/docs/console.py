@@ -29,7 +29,7 @@ _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"`(\w+\.py)`:\s*\Z")
 _SCRIPT_FILE = re.compile(r".*`(\w+\.mjs)`", re.DOTALL)
 _SERVES = re.compile(
-    r"mainspring (up|worker|scheduler)\b|flask .*\brun\b|make up\b|node worker\.mjs\b"
+    r"(\w+=\S* )*mainspring (up|worker|scheduler)\b|flask .*\brun\b|make up\b|node worker\.mjs\b"
 )
 _LOOKS = re.compile(r"mainspring .*\b(list|get)\b|ls\b|grep\b|curl -s \S+$")
 _OUTER_MAKE = {"ARGS", "MAKEFLAGS", "MAKELEVEL", "MFLAGS", "WORKERS"}
@@ -138,7 +138,7 @@ class Terminal:
         said = self.directory / f"terminal-{len(self._served)}.log"
         with said.open("wb") as output:
             process = subprocess.Popen(
-                ["/bin/sh", "-c", f"exec {command.line}"],
+                ["/bin/sh", "-c", f"exec env {command.line}"],
                 cwd=self.directory,
                 env=self._environment(),
                 stdin=subprocess.DEVNULL,
@@ -188,7 +188,7 @@ class Terminal:
             status = process.wait(PATIENCE_SECONDS)
             output = said.read_text()
             assert "Traceback" not in output, output
-            assert status == 0 or not line.startswith("mainspring"), f"{line}: {status}\n{output}"
+            assert status == 0 or "mainspring " not in line, f"{line}: {status}\n{output}"
 
 
 @contextmanager
