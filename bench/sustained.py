@@ -72,15 +72,19 @@ class Watch:
             }
         )
 
-    def while_submitting(self, rate: float, seconds: float, first: int, *, mixed: bool) -> int:
-        """Have the client submit at a rate, take samples meanwhile, and return how many it were."""
+    def while_submitting(
+        self, rate: float, seconds: float, first: int, *, mixed: bool
+    ) -> tuple[int, int]:
+        """Have the client submit at a rate and take samples meanwhile; how many tasks were stored,
+        and how many of refused submissions may have been.
+        """
         self.round.client.begin("sustain", rate, seconds, first, mixed)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             time.sleep(SAMPLE_SECONDS)
             self.sample()
-        sent: int = self.round.client.end(timeout=300)["answer"]
-        return sent
+        stored, unsure = self.round.client.end(timeout=300)["answer"]
+        return stored, unsure
 
     def until_ran(self, count: int) -> float:
         """Go on with the samples until so many tasks have run; return how long that took."""
@@ -121,7 +125,7 @@ def steady(servers: Servers, minutes: float, directory: Path) -> dict[str, Any]:
         watch = Watch(round_, servers)
         watch.sample()
         reading = round_.reading()
-        sent = watch.while_submitting(RATE, minutes * 60, 0, mixed=True)
+        sent, unsure = watch.while_submitting(RATE, minutes * 60, 0, mixed=True)
         foreign = foreign_share(reading, round_.reading())
         loaded = len(watch.samples)
         rest = watch.until_ran(ran_before + sent)
@@ -133,6 +137,7 @@ def steady(servers: Servers, minutes: float, directory: Path) -> dict[str, Any]:
         return {
             "minutes": minutes,
             "submitted": sent,
+            "refused_or_unknown": unsure,
             "ran": ran,
             "ended_after_the_last_submission_s": round(rest, 1),
             "foreign": round(foreign, 3),
@@ -192,7 +197,7 @@ def peak(servers: Servers, directory: Path, seconds: float) -> dict[str, Any]:
         ran_before = round_.board.hits()
         watch = Watch(round_, servers)
         watch.sample()
-        sent = watch.while_submitting(PEAK_RATE, seconds, 0, mixed=False)
+        sent, unsure = watch.while_submitting(PEAK_RATE, seconds, 0, mixed=False)
         waiting = ran_before + sent - round_.board.hits()
         rest = watch.until_ran(ran_before + sent)
         late = watch.add_lateness()
@@ -209,6 +214,7 @@ def peak(servers: Servers, directory: Path, seconds: float) -> dict[str, Any]:
         (directory / "peak.svg").write_text(chart)
         return {
             "submitted": sent,
+            "refused_or_unknown": unsure,
             "submitted_per_s": round(sent / seconds),
             "ran": round_.board.hits() - ran_before,
             "waiting_at_the_end_of_the_peak": waiting,

@@ -75,10 +75,9 @@ class Driver:
         else:
             await settled(self.client.schedule([(n, due + n % 3600) for n in range(count)]))
 
-    async def sustain(self, rate: float, seconds: float, first: int, mixed: bool) -> int:  # noqa: FBT001
-        """Tasks at a steady rate; how many were submitted."""
-        sent: int = await self.client.sustain(rate, seconds, first, mixed=mixed)
-        return sent
+    async def sustain(self, rate: float, seconds: float, first: int, mixed: bool) -> Any:  # noqa: FBT001
+        """Tasks at a steady rate; how many were stored, and how many perhaps not."""
+        return await self.client.sustain(rate, seconds, first, mixed=mixed)
 
     async def slow(self, count: int, seconds: float) -> None:
         await settled(self.client.slow(list(range(count)), seconds))

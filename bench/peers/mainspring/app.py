@@ -8,6 +8,7 @@ from typing import Any
 import probe
 
 from mainspring import Mainspring, TaskContext
+from mainspring.domain.errors import MainspringError
 from mainspring.domain.task import NewTask
 
 app = Mainspring()
@@ -73,26 +74,39 @@ class Client:
     async def slow(self, numbers: list[int], seconds: float) -> None:
         await app.submit_many([slow.build(number=number, seconds=seconds) for number in numbers])
 
-    async def sustain(self, rate: float, seconds: float, first: int, *, mixed: bool) -> int:
-        """Submit so many tasks a second and return how many there were.
+    async def sustain(
+        self, rate: float, seconds: float, first: int, *, mixed: bool
+    ) -> tuple[int, int]:
+        """Submit so many tasks a second; how many were stored, and how many perhaps not.
 
         Mixed: of 20 tasks one fails at first and is retried, five are due within a minute, the
         others at once. What is not taken in time is made up for in larger batches.
         """
         started, sent = time.time(), 0
-        flights: set[asyncio.Task[Any]] = set()
+        stored = unsure = 0
+
+        async def submit(tasks: list[NewTask]) -> None:
+            nonlocal stored, unsure
+            try:
+                await app.submit_many(tasks)
+            except MainspringError:
+                unsure += len(tasks)
+            else:
+                stored += len(tasks)
+
+        flights: set[asyncio.Task[None]] = set()
         while (elapsed := time.time() - started) < seconds:
             due = min(int(rate * elapsed) - sent, BATCH)
             if due > 0:
                 built = [task_at(first + sent + one, mixed=mixed) for one in range(due)]
                 sent += due
-                flights.add(asyncio.create_task(app.submit_many(built)))
+                flights.add(asyncio.create_task(submit(built)))
             while len(flights) > IN_FLIGHT:
                 _, flights = await asyncio.wait(flights, return_when=asyncio.FIRST_COMPLETED)
             flights = {flight for flight in flights if not flight.done()}
             await asyncio.sleep(TICK_SECONDS)
         await asyncio.gather(*flights)
-        return sent
+        return stored, unsure
 
 
 def task_at(number: int, *, mixed: bool) -> NewTask:
