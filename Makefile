@@ -5,8 +5,8 @@
 PYTHON ?=
 # More arguments for the program behind a target: make test ARGS='-k cron'.
 ARGS ?=
-# Processes that share out the tests, by file.
-WORKERS ?= 2
+# Processes that share out the tests, by file. One more than the processors of a small machine: tests wait a lot.
+WORKERS ?= 3
 
 BIN := .venv/bin
 # The temporary files of the tests stay in the checkout, too.
@@ -43,7 +43,7 @@ bench-peers: setup-dev ## Measure beside other task queues, each in its own envi
 
 test: setup-dev ## Run the whole suite with every real server it needs
 	@mkdir -p .cache
-	@$(TEST_ENV) $(BIN)/pytest -n $(WORKERS) --dist loadfile $(ARGS)
+	@$(TEST_ENV) $(BIN)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: setup-dev ## Formatting, lint, types, layers and the house rules
 	@$(BIN)/ruff format --check .

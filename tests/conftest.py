@@ -4,6 +4,7 @@ import os
 import random
 import secrets
 import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,28 @@ pytest_plugins = ["fixtures.postgres", "fixtures.pgbouncer", "fixtures.etcd"]
 
 SEED = pytest.StashKey[int]()
 KEPT = {"MAINSPRING_SIM_SEEDS"}
+
+# The modules that take longest go first: no process is left alone with one of them at the end.
+LONGEST_FIRST = (
+    "docs/test_readme.py",
+    "simulation/test_seeds.py",
+    "api/test_openapi.py",
+    "faults/test_history.py",
+    "conformance/test_mutants.py",
+    "simulation/test_mutants.py",
+    "faults/test_schedulers.py",
+    "acceptance/test_setup.py",
+    "integration/test_embedded.py",
+    "integration/postgres/test_caller_transactions.py",
+    "integration/postgres/test_plans.py",
+    "faults/test_killed_server.py",
+    "api/test_schedules.py",
+    "api/test_bad_input.py",
+    "acceptance/test_tasks.py",
+    "acceptance/test_examples.py",
+    "unit/cron/test_against_oracle.py",
+    "unit/cron/test_clock_changes.py",
+)
 
 settings.register_profile("mainspring", deadline=None, print_blob=True)
 settings.load_profile("mainspring")
@@ -33,6 +56,13 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.startswith("MAINSPRING_")]:
         if name not in KEPT:
             del os.environ[name]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the longest modules first; the order within each stays."""
+    here = Path(__file__).parent
+    places = {here / name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: places.get(item.path, len(places)))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from typing import Any
 
 import httpx
 import pytest
@@ -142,17 +143,20 @@ async def test_an_outage_is_answered_in_time_and_survived(
         sent = {"task_type": "t"}
         made = (await client.post("/v1/tasks", json=sent)).json()["task_id"]
         proxy.swallow_requests = proxy.swallow_replies = True
-        for method, path, body in (
-            ("GET", f"/v1/tasks/{made}", None),
-            ("GET", "/v1/queues", None),
-            ("POST", f"/v1/tasks/{made}/cancel", {}),
-            ("POST", "/v1/tasks", sent),
-        ):
+
+        async def refused(method: str, path: str, body: Any = None) -> None:
             began = time.monotonic()
             answer = await client.request(method, path, json=body)
             assert (answer.status_code, path) == (503, path)
             assert time.monotonic() - began < 5.5, path
             assert "retry-after" in answer.headers
+
+        await asyncio.gather(
+            refused("GET", f"/v1/tasks/{made}"),
+            refused("GET", "/v1/queues"),
+            refused("POST", f"/v1/tasks/{made}/cancel", {}),
+            refused("POST", "/v1/tasks", sent),
+        )
         ready = await client.get("/health/ready")
         assert (ready.status_code, set(ready.json()["parts"])) == (503, {"store"})
         assert (await client.get("/health/live")).status_code == 200
