@@ -20,8 +20,8 @@ async def test_a_tenant_sees_figures_of_its_own_queues_only(api: Api) -> None:
         await api.client(namespace="other") as other,
     ):
         for client, count in ((owner, 2), (acme, 3), (other, 4)):
-            tasks = [{"task_type": "secret_type", "queue": "mail"}] * count
-            tasks.append({"task_type": "t", "queue": "rare", "labels": ["gpu"]})
+            rare: dict[str, object] = {"task_type": "t", "queue": "rare", "labels": ["gpu"]}
+            tasks = [{"task_type": "secret_type", "queue": "mail"}] * count + [rare]
             assert (await client.post("/v1/tasks/batch", json={"tasks": tasks})).status_code == 207
         # Over HTTP it is the key that says who asks.
         assert "mainspring_dead_letters" in (await owner.get("/metrics")).text

@@ -4,7 +4,7 @@ A route without a scope is public, and says so; the table is what the OpenAPI do
 of access and the tests of both are made from.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from enum import StrEnum
 from typing import Any, Final
 from urllib.parse import unquote_to_bytes
@@ -19,7 +19,7 @@ from mainspring.ports.access import Scope
 PATIENCE_SECONDS: Final = 4.7
 """Whoever asks has an answer within five seconds, also when the store is silent."""
 
-Handler = Callable[[Call], Awaitable[Response]]
+Handler = Callable[[Call], Coroutine[Any, Any, Response]]
 
 
 class Recording(StrEnum):

@@ -34,6 +34,7 @@ from mainspring.ports.hooks import HookPoint
 T = TypeVar("T")
 
 _ONE: Final = QUERIES["submit_one"]
+_ONE_RECORDED: Final = QUERIES["submit_one_recorded"]
 _FIRST: Final = QUERIES["submit_first"]
 _FIRST_RECORDED: Final = QUERIES["submit_first_recorded"]
 _SUBMIT: Final = QUERIES["submit"]
@@ -68,9 +69,9 @@ class Submitting(StorePart):
     async def _insert(self, tasks: Sequence[NewTask]) -> bool:
         """Store tasks that nobody has seen; False: nothing was stored, it takes `_submit`."""
         try:
+            if len(tasks) == 1:
+                return await self._insert_one(tasks[0])
             records = record_columns(tasks)
-            if records is None and len(tasks) == 1:
-                return bool(await self._main.fetch(_ONE, *one_row(tasks[0]), self._now()))
             columns = batch_columns(tasks)
             queues = [*{task.queue for task in tasks}]
             arguments = (*columns[:_KEYS_AT], self._now(), queues)
@@ -83,6 +84,13 @@ class Submitting(StorePart):
             if UNIQUE_VIOLATION not in sqlstates(error):
                 raise
             return False
+
+    async def _insert_one(self, task: NewTask) -> bool:
+        row, origin = one_row(task), task.origin
+        if origin is None:
+            return bool(await self._main.fetch(_ONE, *row, self._now()))
+        who = (origin.actor, origin.namespace, origin.action, origin.address, origin.request_id)
+        return bool(await self._main.fetch(_ONE_RECORDED, *row, self._now(), *who))
 
     async def _submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
         """Store tasks whatever became of them before, with their keys and records."""

@@ -4,19 +4,21 @@
 -- $1 id, $2 type, $3 payload, $4 queue, $5 priority, $6 time to run, $7 delay, $8 timeout,
 -- $9 retries, $10 kind and $11 numbers of the back-off, $12 now.
 -- transition: submit
-INSERT INTO mainspring.tasks (
-    id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
-    max_retries, backoff_kind, backoff)
-SELECT
-    $1, $2, $3::text::json, q.name, $5,
-    greatest(
-        coalesce($12::timestamptz, statement_timestamp()),
-        coalesce(
-            $6,
-            coalesce($12, statement_timestamp()) + make_interval(secs => $7))),
-    coalesce($12, statement_timestamp()), $8, $9, $10, $11
-FROM mainspring.queues q
-WHERE q.name = $4
+{{one}}
+RETURNING 1;
+
+-- name: submit_one_recorded
+-- The same for a task that comes through an API, with its record in the audit: no task without its
+-- record, and no second wait for the disk.
+-- $13 actor, $14 namespace, $15 action, $16 address, $17 request id.
+-- transition: submit
+WITH stored AS (
+    {{one}}
+    RETURNING id
+)
+INSERT INTO mainspring.audit
+    (actor, namespace, action, subject, address, request_id, count, task_ids)
+SELECT $13, $14, $15, s.id::text, $16, $17, 1, ARRAY[s.id] FROM stored s
 RETURNING 1;
 
 -- name: submit_first
@@ -27,8 +29,7 @@ WITH {{first}}
 SELECT count(*) FROM stored;
 
 -- name: submit_first_recorded
--- The same for tasks that come through an API, with their records in the audit: no task without its
--- record, and no second wait for the disk.
+-- The same with the records of the audit.
 -- $16 for each task the place of its record or NULL, then by that place: $17 actors, $18 namespaces,
 -- $19 actions, $20 addresses, $21 request ids.
 -- transition: submit
@@ -86,6 +87,21 @@ recorded AS (
         WITH ORDINALITY AS r (actor, namespace, action, address, request_id, part)
         ON r.part = t.part
 )
+
+-- fragment: one
+INSERT INTO mainspring.tasks (
+    id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
+    max_retries, backoff_kind, backoff)
+SELECT
+    $1, $2, $3::text::json, q.name, $5,
+    greatest(
+        coalesce($12::timestamptz, statement_timestamp()),
+        coalesce(
+            $6,
+            coalesce($12, statement_timestamp()) + make_interval(secs => $7))),
+    coalesce($12, statement_timestamp()), $8, $9, $10, $11
+FROM mainspring.queues q
+WHERE q.name = $4
 
 -- fragment: first
 stored AS (
