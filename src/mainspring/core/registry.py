@@ -16,6 +16,9 @@ from mainspring.domain.task import DEFAULT_MAX_RETRIES, DEFAULT_QUEUE, DEFAULT_T
 class Mode(StrEnum):
     """Where a handler runs."""
 
+    # That of a plain enumeration is a function in Python, and each task looks up a few of these.
+    __hash__ = str.__hash__
+
     ASYNC = "async"
     """On the event loop of a runner process, beside others."""
 

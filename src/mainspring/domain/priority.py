@@ -26,6 +26,9 @@ MINUTES_PER_STEP: Final = 10.0
 class Level(StrEnum):
     """The named bands of priority. Low and batch share one lane."""
 
+    # That of a plain enumeration is a function in Python, and each claim looks up a few per task.
+    __hash__ = str.__hash__
+
     CRITICAL = "critical"
     HIGH = "high"
     NORMAL = "normal"

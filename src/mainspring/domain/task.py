@@ -196,7 +196,7 @@ class CommittedElsewhere(msgspec.Struct, frozen=True, tag=True, array_like=True)
 Ending = Completed | Retried | Failed | Cancelled | Released
 
 
-class Settlement(msgspec.Struct, frozen=True):
+class Settlement(msgspec.Struct, frozen=True, gc=False):
     """The end of one attempt, as its holder reports it. Refused when the lease was lost."""
 
     id: UUID

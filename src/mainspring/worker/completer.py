@@ -10,6 +10,8 @@ import asyncio
 from collections import deque
 from typing import Final
 
+import msgspec
+
 from mainspring.domain.errors import OutcomeUnknown, StaleLease, Unavailable
 from mainspring.domain.task import (
     Cancelled,
@@ -37,16 +39,13 @@ BEHIND_BATCHES: Final = 20
 _SHOWN: Final = 5
 
 
-class _Item:
+class _Item(msgspec.Struct, eq=False, gc=False):
     """One ending on its way to the store."""
 
-    __slots__ = ("ending", "held", "is_uncertain")
-
-    def __init__(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
-        self.held = held
-        self.ending = ending
-        self.is_uncertain = False
-        """An earlier try of it may have been stored."""
+    held: Held
+    ending: Ending | CommittedElsewhere
+    is_uncertain: bool = False
+    """An earlier try of it may have been stored."""
 
 
 class Completer:
@@ -153,7 +152,8 @@ class Completer:
     async def _store_progress(self, batch: list[_Item]) -> None:
         """What a handler said last is kept with the finished task."""
         for item in batch:
-            await send_progress(self._store, item.held)
+            if item.held.progress is not None:
+                await send_progress(self._store, item.held)
 
     async def _without_committed(self, batch: list[_Item]) -> list[_Item]:
         """Check the tasks that handlers say they have completed themselves."""

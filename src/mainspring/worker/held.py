@@ -7,48 +7,30 @@ from mainspring.domain.task import Lease, LeaseRef
 from mainspring.worker.messages import StopReason
 
 
-class Held:
+class Held(msgspec.Struct, eq=False, gc=False):
     """One lease in the hands of the agent. Times are seconds of the monotonic clock."""
 
-    __slots__ = (
-        "claimed_at",
-        "dispatched_at",
-        "expires_at",
-        "is_committing",
-        "is_settling",
-        "lease",
-        "mode",
-        "number",
-        "overdue_at",
-        "progress",
-        "stopped_at",
-        "stopped_by",
-    )
+    number: int
+    lease: Lease
+    mode: Mode
+    claimed_at: float
+    expires_at: float
+    """Until when the lease certainly lasts: counted from when its renewal was sent."""
 
-    def __init__(
-        self, number: int, lease: Lease, mode: Mode, now: float, expires_at: float
-    ) -> None:
-        self.number = number
-        self.lease = lease
-        self.mode = mode
-        self.claimed_at = now
-        self.expires_at = expires_at
-        """Until when the lease certainly lasts: counted from when its renewal was sent."""
+    dispatched_at: float | None = None
+    """Since when it has been in a runner; None while it waits here."""
 
-        self.dispatched_at: float | None = None
-        """Since when it has been in a runner; None while it waits here."""
+    stopped_by: StopReason | None = None
+    stopped_at: float = 0.0
+    overdue_at: float | None = None
+    """When the runner said that it had told the handler that its time is over."""
 
-        self.stopped_by: StopReason | None = None
-        self.stopped_at = 0.0
-        self.overdue_at: float | None = None
-        """When the runner said that it had told the handler that its time is over."""
+    is_committing: bool = False
+    is_settling: bool = False
+    """The handler has ended; what is left is to store how."""
 
-        self.is_committing = False
-        self.is_settling = False
-        """The handler has ended; what is left is to store how."""
-
-        self.progress: str | None = None
-        """Newest progress that is not stored yet."""
+    progress: str | None = None
+    """Newest progress that is not stored yet."""
 
     @property
     def reference(self) -> LeaseRef:

@@ -1,7 +1,6 @@
 """Ending attempts."""
 
 from collections.abc import Sequence
-from operator import attrgetter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -41,14 +40,14 @@ class Settling(Claiming):
         """End attempts; one statement for each kind of ending."""
         await self._hooks.reach(HookPoint.SETTLE_BEFORE_COMMIT)
         # Rows are locked in the order of their ids, so that two batches do not wait in a circle.
-        ordered = sorted(settlements, key=attrgetter("id"))
+        kinds = _by_kind(sorted(settlements, key=_bytes_of))
         ended: set[tuple[UUID, int]] = set()
         try:
-            ended |= await self._complete(_of(ordered, Completed))
-            ended |= await self._retry(_of(ordered, Retried))
-            ended |= await self._fail(_of(ordered, Failed))
-            ended |= await self._cancelled(_of(ordered, Cancelled))
-            ended |= await self._release(_of(ordered, Released))
+            ended |= await self._complete(kinds.get(Completed, []))
+            ended |= await self._retry(kinds.get(Retried, []))
+            ended |= await self._fail(kinds.get(Failed, []))
+            ended |= await self._cancelled(kinds.get(Cancelled, []))
+            ended |= await self._release(kinds.get(Released, []))
         except StoreUnavailable as error:
             if not ended:
                 raise
@@ -113,12 +112,18 @@ class Settling(Claiming):
 _Endings = list[tuple[UUID, int, E]]
 
 
-def _of(settlements: Sequence[Settlement], kind: type[E]) -> "_Endings[E]":
-    return [
-        (settlement.id, settlement.fencing_token, settlement.ending)
-        for settlement in settlements
-        if isinstance(settlement.ending, kind)
-    ]
+def _bytes_of(settlement: Settlement) -> bytes:
+    """Return what the server orders ids by."""
+    return settlement.id.bytes
+
+
+def _by_kind(settlements: Sequence[Settlement]) -> dict[type[Any], "_Endings[Any]"]:
+    kinds: dict[type[Any], _Endings[Any]] = {}
+    for settlement in settlements:
+        ending = settlement.ending
+        endings = kinds.setdefault(type(ending), [])
+        endings.append((settlement.id, settlement.fencing_token, ending))
+    return kinds
 
 
 def _failures(endings: Sequence[Retried | Failed]) -> tuple[list[str], list[str], list[str]]:
@@ -132,6 +137,8 @@ def _failures(endings: Sequence[Retried | Failed]) -> tuple[list[str], list[str]
 
 def _answers(settlements: Sequence[Settlement], ended: set[tuple[UUID, int]]) -> list[bool]:
     """Answer in order; of two settlements of one lease in a batch only one ended it."""
+    if len(ended) == len(settlements):
+        return [True] * len(settlements)
     answers = []
     for settlement in settlements:
         lease = (settlement.id, settlement.fencing_token)
