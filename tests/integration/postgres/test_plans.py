@@ -348,13 +348,14 @@ async def test_plans_made_on_empty_tables_hold_when_they_fill(
     await sql.execute("INSERT INTO mainspring.queues VALUES ('default')")
     await sql.execute("SELECT mainspring.submit('type_0')")
     await sql.execute("DELETE FROM mainspring.tasks")
+    # Before the plans are made: they would be made anew after it.
+    await sql.execute("ALTER TABLE mainspring.tasks SET (autovacuum_enabled = off)")
     await sql.execute(upkeep)
     worker = await asyncpg.connect(database, server_settings=SESSION)
     try:
         claim = await worker.prepare(QUERIES["claim"].sql)
         for _ in range(8):
             assert len(await claim.fetch(*claim_arguments(TYPES))) == 1
-        await sql.execute("ALTER TABLE mainspring.tasks SET (autovacuum_enabled = off)")
         before = await reads_of(sql)
         await sql.execute(
             "INSERT INTO mainspring.tasks (id, task_type, payload, queue, priority, scheduled_at, "

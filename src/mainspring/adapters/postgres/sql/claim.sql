@@ -169,9 +169,7 @@ FROM clock;
 -- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
 -- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be
 -- read from their beginning, $18 and $19 priorities and ages at which a task becomes takeable.
--- The rows are joined by `= ANY (ARRAY[...])`, which can only be looked up in the key. For a plain
--- `=` the server may also read the whole key, and does, when it planned while a vacuum had left the
--- table empty: then a claim from a backlog takes seconds.
+-- Rows are joined by `= ANY (ARRAY[...])`, as everywhere: see `fragments.sql`.
 -- transition: claim
 {{claim_starts}}
     WHERE NOT q.paused AND q.labels IS NULL AND ($6::text[] IS NULL OR q.name = ANY ($6::text[]))

@@ -8,18 +8,18 @@ WITH clock AS MATERIALIZED (
 ), found AS MATERIALIZED (
     SELECT t.id, t.status = 'running' AS running
     FROM unnest($2::uuid[]) AS wanted (id)
-    JOIN mainspring.tasks t ON t.id = wanted.id
+    JOIN mainspring.tasks t ON t.id = ANY (ARRAY[wanted.id])
     FOR UPDATE OF t
 ), told AS (
     UPDATE mainspring.tasks t SET
         cancel_requested_at = coalesce(t.cancel_requested_at, clock.now),
         cancel_reason = coalesce($3, t.cancel_reason)
     FROM found f, clock
-    WHERE t.id = f.id AND f.running
+    WHERE t.id = ANY (ARRAY[f.id]) AND f.running
     RETURNING t.id
 ), gone AS (
     DELETE FROM mainspring.tasks t USING found f
-    WHERE t.id = f.id AND NOT f.running
+    WHERE t.id = ANY (ARRAY[f.id]) AND NOT f.running
     RETURNING t.*
 ), ended AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)

@@ -1,20 +1,36 @@
+-- fragment: dead_chosen
+-- The dead letters that are asked for: those with the ids, looked up one by one, or else the next
+-- ones after an id. Rows that somebody else has locked are left out.
+-- $2 ids or NULL, $3 task type or NULL, $4 limit, $6 the id to go on after or NULL, $7 queues or NULL.
+named AS MATERIALIZED (
+    SELECT d.id FROM mainspring.dead_letters d
+    WHERE d.id = ANY ($2::uuid[]) AND {{dead_wanted}}
+    ORDER BY d.id
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+), following AS MATERIALIZED (
+    SELECT d.id FROM mainspring.dead_letters d
+    WHERE $2::uuid[] IS NULL AND {{dead_wanted}}
+    ORDER BY d.id
+    LIMIT $4
+    FOR UPDATE SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT n.id FROM named n UNION ALL SELECT f.id FROM following f
+)
+
+-- fragment: dead_wanted
+d.id > coalesce($6::uuid, '00000000-0000-0000-0000-000000000000')
+        AND ($3::text IS NULL OR d.task_type = $3)
+        AND ($7::text[] IS NULL OR split_part(d.queue, '@', 1) = ANY ($7::text[]))
+
 -- name: replay
 -- Back among the live tasks, due now, with attempts counted from zero and a token that nobody
 -- holds. Rows that somebody else is replaying or discarding are left to them.
 -- $1 now or NULL, $2 ids or NULL, $3 task type or NULL, $4 limit, $5 payload or NULL,
 -- $6 the id to go on after or NULL, $7 queues or NULL.
 -- transition: replay
-WITH chosen AS MATERIALIZED (
-    SELECT d.id FROM mainspring.dead_letters d
-    WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
-        AND ($3::text IS NULL OR d.task_type = $3)
-        AND ($7::text[] IS NULL OR split_part(d.queue, '@', 1) = ANY ($7::text[]))
-        AND ($6::uuid IS NULL OR d.id > $6)
-    ORDER BY d.id
-    LIMIT $4
-    FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = c.id
+WITH {{dead_chosen}}, gone AS (
+    DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = ANY (ARRAY[c.id])
     RETURNING d.*
 )
 INSERT INTO mainspring.tasks (
@@ -34,17 +50,8 @@ RETURNING id;
 -- $1 now or NULL, $2 ids or NULL, $3 task type or NULL, $4 limit, $5 reason,
 -- $6 the id to go on after or NULL, $7 queues or NULL.
 -- transition: discard
-WITH chosen AS MATERIALIZED (
-    SELECT d.id FROM mainspring.dead_letters d
-    WHERE ($2::uuid[] IS NULL OR d.id = ANY ($2::uuid[]))
-        AND ($3::text IS NULL OR d.task_type = $3)
-        AND ($7::text[] IS NULL OR split_part(d.queue, '@', 1) = ANY ($7::text[]))
-        AND ($6::uuid IS NULL OR d.id > $6)
-    ORDER BY d.id
-    LIMIT $4
-    FOR UPDATE SKIP LOCKED
-), gone AS (
-    DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = c.id
+WITH {{dead_chosen}}, gone AS (
+    DELETE FROM mainspring.dead_letters d USING chosen c WHERE d.id = ANY (ARRAY[c.id])
     RETURNING d.*
 ), endings AS (
     SELECT id, fencing_token, task_type, queue, attempt_count, 'discarded' AS event,

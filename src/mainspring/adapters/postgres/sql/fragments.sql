@@ -1,3 +1,14 @@
+-- Look-ups. A prepared statement keeps its plan until the statistics of a table change. When a vacuum
+-- has found the tasks empty, as it finds a queue that is worked off, a walk over the whole key looks
+-- as cheap as a look-up in it, and after a burst every batch would take it. So rows are looked up in
+-- a way that leaves no other choice:
+--   * `t.id = ANY (ARRAY[x.id])` in place of `t.id = x.id`: no hash or merge join, and so no walk.
+--   * `EXISTS (... OFFSET 0)`: asked for each row, never made a join.
+--   * `x < (SELECT now FROM clock)` in place of a join with the clock: a condition of the index.
+-- Session settings keep a Seq Scan of the empty table out (`pool.SESSION`). A pooler lets none through,
+-- but behind one nothing is prepared, and each statement is planned for the table as it is. A test
+-- (test_empty_plans.py) holds all statements to it.
+
 -- fragment: moved
 -- The columns that a task takes along when it leaves the live table.
 id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,

@@ -14,20 +14,23 @@ CROSS JOIN LATERAL mainspring.drop_history_v1(CASE WHEN turn.ours
 -- name: drop_strays
 -- Rows that lie in no month go one by one.
 DELETE FROM mainspring.task_history_default
-WHERE id IN (
+WHERE id = ANY (ARRAY(
     SELECT h.id FROM mainspring.task_history_default h
     WHERE h.completed_at < coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)
-    LIMIT $3)
+    LIMIT $3))
 RETURNING id;
 
 -- name: forget_keys
 -- A key protects its task for as long as that is live, however old it is.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
 DELETE FROM mainspring.idempotency
-WHERE key IN (
+WHERE key = ANY (ARRAY(
     SELECT i.key FROM mainspring.idempotency i
-    WHERE i.created_at < coalesce($1::timestamptz, clock_timestamp()) - make_interval(secs => $2)
-        AND NOT EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = i.task_id)
+    WHERE i.created_at < (SELECT now FROM clock) - make_interval(secs => $2)
+        AND NOT EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = i.task_id OFFSET 0)
     ORDER BY i.created_at
     LIMIT $3
-    FOR UPDATE SKIP LOCKED)
+    FOR UPDATE SKIP LOCKED))
 RETURNING key;

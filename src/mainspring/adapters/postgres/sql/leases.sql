@@ -4,7 +4,7 @@
 UPDATE mainspring.tasks t
 SET lease_expires_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $4)
 FROM unnest($2::uuid[], $3::bigint[]) AS held (id, token)
-WHERE t.id = held.id AND t.status = 'running' AND t.fencing_token = held.token
+WHERE t.id = ANY (ARRAY[held.id]) AND t.status = 'running' AND t.fencing_token = held.token
 RETURNING t.id, t.fencing_token, t.cancel_requested_at IS NOT NULL AS cancel_requested;
 
 -- name: watch
@@ -12,7 +12,7 @@ RETURNING t.id, t.fencing_token, t.cancel_requested_at IS NOT NULL AS cancel_req
 -- $1 ids, $2 tokens.
 SELECT t.id, t.fencing_token, t.cancel_requested_at IS NOT NULL AS cancel_requested
 FROM unnest($1::uuid[], $2::bigint[]) AS held (id, token)
-JOIN mainspring.tasks t ON t.id = held.id
+JOIN mainspring.tasks t ON t.id = ANY (ARRAY[held.id])
 WHERE t.status = 'running' AND t.fencing_token = held.token;
 
 -- name: progress
@@ -52,7 +52,7 @@ WITH clock AS MATERIALIZED (
             AS crash_count
     FROM clock
     CROSS JOIN expired o
-    JOIN mainspring.tasks t ON t.id = o.id
+    JOIN mainspring.tasks t ON t.id = ANY (ARRAY[o.id])
     {{entry}}
 ), counted AS (
     UPDATE mainspring.counters SET value = value + (SELECT count(*) FROM expired)
@@ -62,11 +62,11 @@ WITH clock AS MATERIALIZED (
         status = 'pending', fencing_token = t.fencing_token + 1, worker_id = NULL,
         lease_expires_at = NULL, crash_count = c.crash_count, attempts = c.attempts
     FROM changed c
-    WHERE t.id = c.id AND c.target = 'pending'
+    WHERE t.id = ANY (ARRAY[c.id]) AND c.target = 'pending'
     RETURNING t.id, c.target
 ), gone AS (
     DELETE FROM mainspring.tasks t USING changed c
-    WHERE t.id = c.id AND c.target <> 'pending'
+    WHERE t.id = ANY (ARRAY[c.id]) AND c.target <> 'pending'
     RETURNING t.id, t.scheduled_at, t.created_at, t.started_at,
         t.fencing_token + 1 AS fencing_token, t.timeout_seconds, t.attempt_count,
         c.crash_count, t.max_retries, t.priority, t.queue, t.task_type,

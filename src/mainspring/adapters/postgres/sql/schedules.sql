@@ -8,9 +8,15 @@ s.timeout_seconds, s.max_retries, s.backoff_kind, s.backoff, s.payload, s.spec
 -- fragment: live_runs
 -- How many runs of a schedule are live: a probe of the task for each run not known to have ended.
 -- Backfilled runs are beside the timetable and hold nothing up.
-(SELECT count(*)::integer FROM mainspring.ticks k JOIN mainspring.tasks t ON t.id = k.task_id
+(SELECT count(*)::integer FROM mainspring.ticks k
     WHERE k.schedule_id = s.id AND k.outcome = 'task' AND k.ended_at IS NULL
-        AND k.kind <> 'backfill') AS unfinished
+        AND k.kind <> 'backfill'
+        AND EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = k.task_id OFFSET 0)) AS unfinished
+
+-- fragment: not_deleted
+-- Of a schedule that is looked up by its id. Not written as the condition of the index of names,
+-- which would else be walked for it.
+num_nonnulls(s.deleted_at) = 0
 
 -- fragment: schedule_totals
 -- What is out of the ordinary, counted since the schedule was made.
@@ -65,8 +71,8 @@ ORDER BY s.name LIMIT $2;
 -- $1 ids.
 SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts
 FROM unnest($1::uuid[]) AS wanted (id)
-JOIN mainspring.schedules s ON s.id = wanted.id
-WHERE s.deleted_at IS NULL;
+JOIN mainspring.schedules s ON s.id = ANY (ARRAY[wanted.id])
+WHERE {{not_deleted}};
 
 -- name: delete_schedule
 -- The row stays until its ticks are removed, which may be too many for one statement.
@@ -83,8 +89,8 @@ RETURNING s.id;
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    SELECT s.id, s.plan_at FROM clock, mainspring.schedules s
-    WHERE s.plan_at <= clock.now
+    SELECT s.id, s.plan_at FROM mainspring.schedules s
+    WHERE s.plan_at <= (SELECT now FROM clock)
         AND ($3::smallint[] IS NULL OR mainspring.partition_of(s.id) = ANY ($3))
     ORDER BY s.plan_at, s.id LIMIT $2
 ), released AS MATERIALIZED (
@@ -93,9 +99,11 @@ WITH clock AS MATERIALIZED (
         AND s.problem_count = 0
         AND ($3::smallint[] IS NULL OR mainspring.partition_of(s.id) = ANY ($3))
         AND NOT EXISTS (
-            SELECT FROM mainspring.ticks k JOIN mainspring.tasks t ON t.id = k.task_id
+            SELECT FROM mainspring.ticks k
             WHERE k.schedule_id = s.id AND k.outcome = 'task' AND k.ended_at IS NULL
-                AND k.kind <> 'backfill')
+                AND k.kind <> 'backfill'
+                AND EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = k.task_id OFFSET 0)
+            OFFSET 0)
     LIMIT $2
 )
 SELECT {{schedule_columns}}, {{live_runs}}, NULL::json AS counts, clock.now
@@ -103,7 +111,7 @@ FROM clock,
     (SELECT d.id, min(d.plan_at) AS plan_at
         FROM (SELECT * FROM due UNION ALL SELECT * FROM released) d
         GROUP BY d.id ORDER BY min(d.plan_at), d.id LIMIT $2) found
-JOIN mainspring.schedules s ON s.id = found.id
+JOIN mainspring.schedules s ON s.id = ANY (ARRAY[found.id])
 ORDER BY found.plan_at, found.id;
 
 -- name: next_plan
@@ -149,8 +157,8 @@ WITH clock AS MATERIALIZED (
     FOR SHARE OF f
 ), held AS MATERIALIZED (
     SELECT s.id FROM planned p
-    JOIN mainspring.schedules s ON s.id = p.id
-    WHERE s.revision = p.revision AND s.deleted_at IS NULL
+    JOIN mainspring.schedules s ON s.id = ANY (ARRAY[p.id])
+    WHERE s.revision = p.revision AND {{not_deleted}}
         AND ($45::smallint[] IS NULL
             OR mainspring.partition_of(p.id) IN (SELECT f.partition FROM fenced f))
     FOR UPDATE OF s SKIP LOCKED
@@ -162,7 +170,7 @@ WITH clock AS MATERIALIZED (
         consecutive_failures = p.failures, plan_at = p.plan_at, zone_print = p.zone_print,
         problem = '', problem_count = 0, updated_at = clock.now
     FROM clock, planned p JOIN held h ON h.id = p.id
-    WHERE s.id = p.id
+    WHERE s.id = ANY (ARRAY[p.id])
     RETURNING s.id, p.cancels
 ), decided AS MATERIALIZED (
     SELECT d.schedule_id, d.nominal_at, coalesce(d.outcome, 'task') AS outcome,
@@ -229,9 +237,13 @@ WITH clock AS MATERIALIZED (
     -- The runs that were there before this statement.
     SELECT t.id, t.status = 'running' AS running
     FROM saved
-    JOIN mainspring.ticks k ON k.schedule_id = saved.id AND k.outcome = 'task' AND k.ended_at IS NULL
-        AND k.kind <> 'backfill'
-    JOIN mainspring.tasks t ON t.id = k.task_id
+    CROSS JOIN LATERAL (
+        SELECT k.task_id FROM mainspring.ticks k
+        WHERE k.schedule_id = saved.id AND k.outcome = 'task' AND k.ended_at IS NULL
+            AND k.kind <> 'backfill'
+        OFFSET 0
+    ) k
+    JOIN mainspring.tasks t ON t.id = ANY (ARRAY[k.task_id])
     WHERE saved.cancels
     FOR UPDATE OF t
 ), told AS (
@@ -239,11 +251,11 @@ WITH clock AS MATERIALIZED (
         cancel_requested_at = coalesce(t.cancel_requested_at, clock.now),
         cancel_reason = coalesce(t.cancel_reason, $44)
     FROM previous p, clock
-    WHERE t.id = p.id AND p.running
+    WHERE t.id = ANY (ARRAY[p.id]) AND p.running
     RETURNING t.id
 ), gone AS (
     DELETE FROM mainspring.tasks t USING previous p
-    WHERE t.id = p.id AND NOT p.running
+    WHERE t.id = ANY (ARRAY[p.id]) AND NOT p.running
     RETURNING t.*
 ), buried AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
@@ -254,7 +266,8 @@ WITH clock AS MATERIALIZED (
     FROM clock, unnest($40::uuid[], $41::timestamptz[], $42::text[], $43::timestamptz[])
         AS e (schedule_id, nominal_at, status, ended_at)
     JOIN saved ON saved.id = e.schedule_id
-    WHERE k.schedule_id = e.schedule_id AND k.nominal_at = e.nominal_at AND k.ended_at IS NULL
+    WHERE k.schedule_id = ANY (ARRAY[e.schedule_id]) AND k.nominal_at = ANY (ARRAY[e.nominal_at])
+        AND k.ended_at IS NULL
 )
 SELECT saved.id, NULL::timestamptz AS nominal_at, EXISTS (SELECT FROM told) AS told,
     false AS stale FROM saved
@@ -278,7 +291,7 @@ WITH fenced AS MATERIALIZED (
 UPDATE mainspring.schedules s SET
     problem = $4, problem_count = s.problem_count + 1, revision = s.revision + 1,
     plan_at = coalesce($1::timestamptz, clock_timestamp()) + make_interval(secs => $5)
-WHERE s.id = $2 AND s.revision = $3 AND s.deleted_at IS NULL
+WHERE s.id = $2 AND s.revision = $3 AND {{not_deleted}}
     AND ($6::smallint[] IS NULL OR EXISTS (SELECT FROM fenced))
 RETURNING s.id;
 
@@ -297,7 +310,7 @@ SELECT p.schedule_id, p.nominal_at, found.status, found.completed_at,
     p.kind <> 'backfill' AND (found.status IN ('failed', 'discarded') OR (
         found.status = 'completed'
         AND coalesce((SELECT s.consecutive_failures > 0 FROM mainspring.schedules s
-            WHERE s.id = p.schedule_id AND s.deleted_at IS NULL), false))) AS matters,
+            WHERE s.id = p.schedule_id AND {{not_deleted}}), false))) AS matters,
     NULL::bigint AS looked_at
 FROM part p
 LEFT JOIN LATERAL (
@@ -306,7 +319,7 @@ LEFT JOIN LATERAL (
     SELECT h.status, h.completed_at FROM mainspring.task_history h WHERE h.id = p.task_id
     LIMIT 1
 ) found ON true
-WHERE NOT EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = p.task_id)
+WHERE NOT EXISTS (SELECT FROM mainspring.tasks t WHERE t.id = p.task_id OFFSET 0)
 UNION ALL
 (SELECT p.schedule_id, p.nominal_at, NULL, NULL, NULL, (SELECT count(*) FROM part)
     FROM part p ORDER BY p.schedule_id DESC, p.nominal_at DESC LIMIT 1);
@@ -324,7 +337,8 @@ UPDATE mainspring.ticks k SET
     ended_at = coalesce(e.ended_at, $1::timestamptz, clock_timestamp()), task_status = e.status
 FROM unnest($2::uuid[], $3::timestamptz[], $4::text[], $5::timestamptz[])
     AS e (schedule_id, nominal_at, status, ended_at)
-WHERE k.schedule_id = e.schedule_id AND k.nominal_at = e.nominal_at AND k.ended_at IS NULL
+WHERE k.schedule_id = ANY (ARRAY[e.schedule_id]) AND k.nominal_at = ANY (ARRAY[e.nominal_at])
+    AND k.ended_at IS NULL
     AND ($6::smallint[] IS NULL
         OR mainspring.partition_of(k.schedule_id) IN (SELECT f.partition FROM fenced f))
 RETURNING k.nominal_at;
@@ -341,19 +355,19 @@ WITH clock AS MATERIALIZED (
     SELECT f.partition FROM unnest($4::smallint[], $5::bigint[]) AS mine (partition, epoch)
     JOIN mainspring.partitions f ON f.partition = mine.partition AND f.epoch = mine.epoch
     WHERE f.partition IN (
-        SELECT mainspring.partition_of(k.schedule_id) FROM clock, mainspring.ticks k
-        WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < clock.now)
+        SELECT mainspring.partition_of(k.schedule_id) FROM mainspring.ticks k
+        WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < (SELECT now FROM clock))
     FOR SHARE OF f
 ), overdue AS MATERIALIZED (
-    SELECT k.schedule_id, k.nominal_at, k.task_id FROM clock, mainspring.ticks k
-    WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < clock.now
+    SELECT k.schedule_id, k.nominal_at, k.task_id FROM mainspring.ticks k
+    WHERE k.outcome = 'task' AND k.ended_at IS NULL AND k.start_by < (SELECT now FROM clock)
         AND ($4::smallint[] IS NULL
             OR mainspring.partition_of(k.schedule_id) IN (SELECT f.partition FROM fenced f))
     ORDER BY k.start_by LIMIT $2
     FOR UPDATE OF k SKIP LOCKED
 ), gone AS (
     DELETE FROM mainspring.tasks t USING overdue o
-    WHERE t.id = o.task_id AND t.status <> 'running' AND t.started_at IS NULL
+    WHERE t.id = ANY (ARRAY[o.task_id]) AND t.status <> 'running' AND t.started_at IS NULL
     RETURNING t.*, o.schedule_id
 ), buried AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
@@ -366,7 +380,7 @@ WITH clock AS MATERIALIZED (
         ended_at = CASE WHEN g.id IS NULL THEN k.ended_at ELSE clock.now END,
         task_status = CASE WHEN g.id IS NULL THEN k.task_status ELSE 'cancelled' END
     FROM clock, overdue o LEFT JOIN gone g ON g.id = o.task_id
-    WHERE k.schedule_id = o.schedule_id AND k.nominal_at = o.nominal_at
+    WHERE k.schedule_id = ANY (ARRAY[o.schedule_id]) AND k.nominal_at = ANY (ARRAY[o.nominal_at])
 ), counted AS (
     INSERT INTO mainspring.schedule_counts AS c (schedule_id, what, count)
     SELECT g.schedule_id, 'skipped:start_deadline', count(*) FROM gone g GROUP BY g.schedule_id
@@ -437,7 +451,7 @@ WITH clock AS MATERIALIZED (
     LIMIT $3
 )
 DELETE FROM mainspring.ticks k USING old o
-WHERE k.schedule_id = o.schedule_id AND k.nominal_at = o.nominal_at
+WHERE k.schedule_id = ANY (ARRAY[o.schedule_id]) AND k.nominal_at = ANY (ARRAY[o.nominal_at])
 RETURNING k.schedule_id;
 
 -- name: forget_schedules
@@ -445,7 +459,9 @@ RETURNING k.schedule_id;
 WITH gone AS (
     DELETE FROM mainspring.schedules s
     WHERE s.deleted_at IS NOT NULL AND s.id > '00000000-0000-0000-0000-000000000000'
-        AND NOT EXISTS (SELECT FROM mainspring.ticks k WHERE k.schedule_id = s.id)
+        AND NOT EXISTS (SELECT FROM mainspring.ticks k WHERE k.schedule_id = s.id OFFSET 0)
     RETURNING s.id
 )
-DELETE FROM mainspring.schedule_counts c USING gone g WHERE c.schedule_id = g.id RETURNING c.what;
+DELETE FROM mainspring.schedule_counts c USING gone g
+WHERE c.schedule_id = ANY (ARRAY[g.id])
+RETURNING c.what;

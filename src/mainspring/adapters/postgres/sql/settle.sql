@@ -5,7 +5,7 @@
 WITH ended AS (
     DELETE FROM mainspring.tasks t
     USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS s (id, token, result)
-    WHERE t.id = s.id AND t.status = 'running' AND t.fencing_token = s.token
+    WHERE t.id = ANY (ARRAY[s.id]) AND t.status = 'running' AND t.fencing_token = s.token
     RETURNING t.*, s.result
 ), endings AS (
     SELECT id, fencing_token, task_type, queue, attempt_count, 'completed' AS event,
@@ -37,7 +37,7 @@ WITH clock AS MATERIALIZED (
         END AS target
     FROM unnest($3::uuid[], $4::bigint[], $5::float8[], $6::text[], $7::text[], $8::text[])
         AS s (id, token, delay, kind, error, traceback)
-    JOIN mainspring.tasks t ON t.id = s.id
+    JOIN mainspring.tasks t ON t.id = ANY (ARRAY[s.id])
     WHERE t.status = 'running' AND t.fencing_token = s.token
     FOR UPDATE OF t
 ), changed AS MATERIALIZED (
@@ -46,18 +46,18 @@ WITH clock AS MATERIALIZED (
         {{attempts_after}} AS attempts
     FROM clock
     CROSS JOIN owned o
-    JOIN mainspring.tasks t ON t.id = o.id
+    JOIN mainspring.tasks t ON t.id = ANY (ARRAY[o.id])
     {{entry}}
 ), again AS (
     UPDATE mainspring.tasks t SET
         status = 'retrying', scheduled_at = c.again_at, lease_expires_at = NULL, worker_id = NULL,
         crash_count = c.crash_count, attempts = c.attempts
     FROM changed c
-    WHERE t.id = c.id AND c.target = 'retrying'
+    WHERE t.id = ANY (ARRAY[c.id]) AND c.target = 'retrying'
     RETURNING t.id, t.fencing_token
 ), gone AS (
     DELETE FROM mainspring.tasks t USING changed c
-    WHERE t.id = c.id AND c.target <> 'retrying'
+    WHERE t.id = ANY (ARRAY[c.id]) AND c.target <> 'retrying'
     RETURNING t.id, t.scheduled_at, t.created_at, t.started_at, t.fencing_token,
         t.timeout_seconds, t.attempt_count, c.crash_count, t.max_retries, t.priority, t.queue,
         t.task_type, t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress,
@@ -89,7 +89,7 @@ WITH clock AS MATERIALIZED (
     DELETE FROM mainspring.tasks t
     USING unnest($3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[])
         AS o (id, token, kind, error, traceback)
-    WHERE t.id = o.id AND t.status = 'running' AND t.fencing_token = o.token
+    WHERE t.id = ANY (ARRAY[o.id]) AND t.status = 'running' AND t.fencing_token = o.token
     RETURNING t.*, o.kind, o.error, o.traceback
 ), endings AS (
     SELECT id, fencing_token, task_type, queue, attempt_count, 'failed' AS event,
@@ -118,7 +118,7 @@ RETURNING id, fencing_token;
 WITH ended AS (
     DELETE FROM mainspring.tasks t
     USING unnest($2::uuid[], $3::bigint[], $4::text[]) AS s (id, token, reason)
-    WHERE t.id = s.id AND t.status = 'running' AND t.fencing_token = s.token
+    WHERE t.id = ANY (ARRAY[s.id]) AND t.status = 'running' AND t.fencing_token = s.token
     RETURNING t.*, s.reason
 ), endings AS (
     SELECT id, fencing_token, task_type, queue, attempt_count, 'cancelled' AS event,
@@ -144,7 +144,7 @@ WITH clock AS MATERIALIZED (
 ), owned AS MATERIALIZED (
     SELECT t.id, s.delay, t.cancel_requested_at IS NOT NULL AS cancelled
     FROM unnest($2::uuid[], $3::bigint[], $4::float8[]) AS s (id, token, delay)
-    JOIN mainspring.tasks t ON t.id = s.id
+    JOIN mainspring.tasks t ON t.id = ANY (ARRAY[s.id])
     WHERE t.status = 'running' AND t.fencing_token = s.token
     FOR UPDATE OF t
 ), again AS (
@@ -156,11 +156,11 @@ WITH clock AS MATERIALIZED (
             ELSE t.scheduled_at
         END
     FROM owned o, clock
-    WHERE t.id = o.id AND NOT o.cancelled
+    WHERE t.id = ANY (ARRAY[o.id]) AND NOT o.cancelled
     RETURNING t.id, t.fencing_token
 ), gone AS (
     DELETE FROM mainspring.tasks t USING owned o
-    WHERE t.id = o.id AND o.cancelled
+    WHERE t.id = ANY (ARRAY[o.id]) AND o.cancelled
     RETURNING t.*
 ), ended AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)

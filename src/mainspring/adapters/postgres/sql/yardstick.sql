@@ -21,14 +21,14 @@ FROM unnest($1::uuid[], $2::text[]) AS given (id, document);
 -- A batch is taken, as a claim does. $1 ids.
 UPDATE mainspring.yardstick y SET state = 'running'
 FROM unnest($1::uuid[]) AS given (id)
-WHERE y.id = given.id
+WHERE y.id = ANY (ARRAY[given.id])
 RETURNING y.id, y.document;
 
 -- name: yardstick_delete
 -- A batch is done with. $1 ids.
 DELETE FROM mainspring.yardstick y
 USING unnest($1::uuid[]) AS given (id)
-WHERE y.id = given.id;
+WHERE y.id = ANY (ARRAY[given.id]);
 
 -- name: yardstick_drop
 -- Nothing of it stays.
