@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from fixtures.postgres import free_port
+from fixtures.postgres import PostgresServer, free_port
 from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.api.application import Application
 from mainspring.config import Settings
@@ -85,6 +85,25 @@ async def started(database_url: str, **changes: Any) -> AsyncIterator[Api]:
             assert application.unforeseen == 0
     finally:
         await store.close()
+
+
+@pytest.fixture
+def changes_more_than_rows() -> bool:
+    """Overridden where tests do: they get a fresh database."""
+    return False
+
+
+@pytest.fixture
+async def database(
+    postgres_server: PostgresServer, changes_more_than_rows: bool
+) -> AsyncIterator[str]:
+    """The URL of a database with the current schema and nothing in it."""
+    if not changes_more_than_rows:
+        yield postgres_server.dsn(await postgres_server.recycled_database())
+        return
+    name = await postgres_server.create_database(migrated=True)
+    yield postgres_server.dsn(name)
+    await postgres_server.drop_database(name)
 
 
 @pytest.fixture

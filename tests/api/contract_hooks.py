@@ -12,6 +12,7 @@ def before_call(context: Any, case: Any, kwargs: dict[str, Any]) -> None:
     """Shorten every wait that is allowed; one that is not has to be refused as it is."""
     del context, kwargs
     wait = case.body.get("wait_seconds") if isinstance(case.body, dict) else None
-    is_number = isinstance(wait, int | float) and not isinstance(wait, bool)
-    if is_number and 0 < wait <= WAIT_SECONDS_MAX:
+    if isinstance(wait, bool) or not isinstance(wait, int | float):
+        return
+    if 0 < wait <= WAIT_SECONDS_MAX:
         case.body = {**case.body, "wait_seconds": 0}

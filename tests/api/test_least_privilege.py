@@ -41,6 +41,11 @@ REFUSED = (
 
 
 @pytest.fixture
+def changes_more_than_rows() -> bool:
+    return True
+
+
+@pytest.fixture
 async def services(database: str) -> AsyncIterator[str]:
     """The URL of the database for a role that was given what the services need."""
     role = f"services-{uuid4().hex[:8]}"

@@ -17,7 +17,8 @@ from integration.postgres.proxy import Proxy
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
-BOUND_SECONDS = 5.2
+# Five seconds, and what a busy machine adds until a client in the same process has the answer.
+BOUND_SECONDS = 5.5
 """Five, and what a busy machine takes for the rest."""
 
 KEYED = {"tasks": [{"task_type": "t", "key": f"k{n}"} for n in range(3000)]}
