@@ -17,7 +17,6 @@ from integration.postgres.proxy import Proxy
 
 pytestmark = [pytest.mark.fault, pytest.mark.slow]
 
-# Five seconds, and what a busy machine adds until a client in the same process has the answer.
 BOUND_SECONDS = 5.5
 """Five, and what a busy machine takes for the rest."""
 
