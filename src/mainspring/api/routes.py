@@ -16,8 +16,9 @@ from mainspring.api.http import Call, Response
 from mainspring.api.limits import BODY_BYTES_MAX, JSON_TYPE
 from mainspring.ports.access import Scope
 
-PATIENCE_SECONDS: Final = 4.7
-"""Whoever asks has an answer within five seconds, also when the store is silent."""
+PATIENCE_SECONDS: Final = 4.2
+"""Whoever asks has an answer within five seconds, also when the store is silent and the machine is
+busy: what is left of the five is for everything that is not waiting."""
 
 Handler = Callable[[Call], Coroutine[Any, Any, Response]]
 

@@ -43,7 +43,7 @@ from mainspring.ports.access import Scope
 from mainspring.ports.branches import Unplaceable
 from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilter, WorkerState
 
-SUBMIT_SECONDS: Final = 4.4
+SUBMIT_SECONDS: Final = 3.9
 """A caller over the network asks again by itself, so it is told soon."""
 
 LEAST_SECONDS: Final = 0.2
