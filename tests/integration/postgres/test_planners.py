@@ -191,14 +191,14 @@ async def test_a_refused_value_of_one_schedule_does_not_stop_the_others(
         for name in ("a", "bad", "z"):
             options: dict[str, Any] = {"cron": "* * * * *"}
             await schedules.create(name, Change(task_type="mail", options=options))
-        await sql.execute("UPDATE mainspring.schedules SET priority = 77 WHERE name = 'bad'")
+        await sql.execute("UPDATE mainspring.schedules SET queue = 'a b' WHERE name = 'bad'")
         moment[0] += timedelta(minutes=1)
         await Planner(store, SystemClock(), SystemChance(), SystemIds()).run_once()
         rows = await sql.fetch("SELECT schedule FROM mainspring.tasks ORDER BY schedule")
         assert [row["schedule"] for row in rows] == ["a", "z"]
         bad = await store.get_schedule("bad")
         assert bad is not None
-        assert "priority" in bad.problem
+        assert "queue" in bad.problem
     finally:
         await store.close()
 
