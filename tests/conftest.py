@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["fixtures.postgres", "fixtures.pgbouncer", "fixtures.etcd"]
+pytest_plugins = ["fixtures.postgres", "fixtures.pgbouncer", "fixtures.etcd", "fixtures.valkey"]
 
 SEED = pytest.StashKey[int]()
 KEPT = {"MAINSPRING_SIM_SEEDS"}

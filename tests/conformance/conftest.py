@@ -1,17 +1,26 @@
 """Each test of this folder runs once for each adapter of the store."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
+import math
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 
 import asyncpg
 import pytest
 
 from conformance.scene import Scene, Trap
 from fixtures.postgres import PostgresServer
+from fixtures.valkey import ValkeyServer
 from mainspring.adapters.memory.store import MemoryStore
 from mainspring.adapters.postgres.pool import PoolOptions
+from mainspring.adapters.postgres.queued import QueuedStore
 from mainspring.adapters.postgres.store import PostgresStore
-from mainspring.ports.store import Store
+from mainspring.adapters.redis.link import RedisLink, RedisOptions
+from mainspring.adapters.redis.ready_queue import RedisReadyQueue
+from mainspring.adapters.system import SystemChance, SystemClock
+from mainspring.ports.coordination import Fence
+from mainspring.ports.store import Claim, ClaimRequest, Store
+from mainspring.scheduler.feeder import Feeder
+from mainspring.scheduler.loop import Loop
 from manual_clock import ManualClock
 
 Opener = Callable[[], Store]
@@ -54,17 +63,43 @@ def needs_fresh_database() -> bool:
     return False
 
 
-@pytest.fixture(params=["memory", pytest.param("postgres", marks=pytest.mark.postgres)])
-def dsn(request: pytest.FixtureRequest, needs_fresh_database: bool) -> str | None:
+QUEUED = frozenset(
+    {
+        "cancel",
+        "claim",
+        "dead_letters",
+        "leases",
+        "order",
+        "queues",
+        "reschedule",
+        "rescue",
+        "settle",
+    }
+)
+"""The modules that also run with a ready queue before the store: whatever claims may find."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "adapter" in metafunc.fixturenames:
+        adapters = ["memory", pytest.param("postgres", marks=pytest.mark.postgres)]
+        if metafunc.module.__name__.rpartition("test_")[2] in QUEUED:
+            adapters.append(pytest.param("redis", marks=pytest.mark.postgres))
+        metafunc.parametrize("adapter", adapters)
+
+
+@pytest.fixture
+def dsn(request: pytest.FixtureRequest, adapter: str, needs_fresh_database: bool) -> str | None:
     """The database of the test; None: the test runs on the store in memory."""
-    if request.param == "memory":
+    if adapter == "memory":
         return None
     name = "database" if needs_fresh_database else "shared_database"
     return str(request.getfixturevalue(name))
 
 
 @pytest.fixture
-async def opener(dsn: str | None, clock: ManualClock, trap: Trap) -> AsyncIterator[Opener]:
+async def opener(
+    request: pytest.FixtureRequest, adapter: str, dsn: str | None, clock: ManualClock, trap: Trap
+) -> AsyncIterator[Opener]:
     """Opens stores on one and the same set of tasks."""
     if dsn is None:
         memory = MemoryStore(clock, hooks=trap)
@@ -78,9 +113,38 @@ async def opener(dsn: str | None, clock: ManualClock, trap: Trap) -> AsyncIterat
         opened.append(PostgresStore(options, hooks=trap, now=clock.now))
         return opened[-1]
 
-    yield open_postgres
+    def open_queued() -> Store:
+        server: ValkeyServer = request.getfixturevalue("valkey_server")
+        prefix: str = request.getfixturevalue("valkey_prefix")
+        link = RedisLink(RedisOptions(url=server.url), SystemClock())
+        opened.append(FedStore(options, RedisReadyQueue(link, prefix), hooks=trap, now=clock.now))
+        return opened[-1]
+
+    yield open_queued if adapter == "redis" else open_postgres
     for store in opened:
         await store.close()
+
+
+class SoleOwner:
+    """Owns the one slice, for ever."""
+
+    def fence(self) -> Fence:
+        return Fence({0: 1})
+
+    def refuse(self, partitions: Collection[int]) -> None:
+        raise AssertionError(partitions)
+
+
+class FedStore(QueuedStore):
+    """A store that feeds its ready queue before each claim, and then believes it."""
+
+    async def claim(self, request: ClaimRequest) -> Claim:
+        await self.publisher.sent()
+        clock = SystemClock()
+        loop = Loop(clock, SystemChance())
+        await Feeder(self.ready_queue, self, SoleOwner(), loop, clock).run_once()
+        self._look_at = math.inf
+        return await super().claim(request)
 
 
 async def remove_rows(dsn: str) -> None:

@@ -8,7 +8,7 @@ written. Sharing between levels is weighted fair queuing: the k-th task of a lev
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import itemgetter
@@ -100,6 +100,21 @@ def lane_after(priority: int, waited_seconds: float, limit_seconds: float = LIMI
     """Return the lane a task is served in after it has been ready for so long."""
     entries = lane_entries(priority, limit_seconds)
     return next(lane for lane in LANES if lane in entries and waited_seconds >= entries[lane])
+
+
+def lane_bands(
+    priority: int, limit_seconds: float = LIMIT_SECONDS
+) -> Iterator[tuple[Level, float, float | None]]:
+    """Yield each lane that a priority is served in with the ages at which it is: from so many
+    seconds of waiting on, and until so many (None: for ever).
+    """
+    entries = lane_entries(priority, limit_seconds)
+    oldest: float | None = None
+    for lane in LANES:
+        if lane in entries:
+            if oldest is None or entries[lane] < oldest:
+                yield lane, entries[lane], oldest
+            oldest = entries[lane]
 
 
 class FairShare:

@@ -23,6 +23,8 @@ class HookPoint(StrEnum):
     ELECT_AFTER_KEY = "elect.after_key_before_epoch"
     ELECT_AFTER_EPOCH = "elect.after_epoch"
     RENEW_AFTER_REPLY = "renew.after_reply"
+    PUSH_PARTIAL_BATCH = "push.partial_batch"
+    LEASE_AFTER_POP = "lease.after_pop_before_commit"
 
 
 class Hooks(Protocol):

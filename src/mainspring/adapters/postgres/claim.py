@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -29,7 +29,7 @@ from mainspring.domain.priority import (
     STEPS,
     WEIGHTS,
     Level,
-    lane_entries,
+    lane_bands,
     lane_of,
     rank,
 )
@@ -294,21 +294,12 @@ def ages_of(lanes: tuple[Level, ...] | None, limit_seconds: float) -> Ages:
     rows = [
         (priority, LANES.index(lane) + 1, youngest, oldest)
         for priority in range(HIGHEST, LOWEST + 1)
-        for lane, youngest, oldest in _bands(lane_entries(priority, limit_seconds))
+        for lane, youngest, oldest in lane_bands(priority, limit_seconds)
         if lane in wanted
     ]
     # In all lanes a task can be taken as soon as it is due, and stays so.
     wakes = [(row[0], row[2]) for row in rows if lanes is not None or row[2] == 0]
     return Ages(*_columns(rows, 4), *_columns(wakes, 2))
-
-
-def _bands(entries: dict[Level, float]) -> Iterable[tuple[Level, float, float | None]]:
-    oldest: float | None = None
-    for lane in LANES:
-        if lane in entries:
-            if oldest is None or entries[lane] < oldest:
-                yield lane, entries[lane], oldest
-            oldest = entries[lane]
 
 
 def _columns(rows: list[Any], width: int) -> list[list[Any]]:

@@ -59,7 +59,7 @@ class PostgresStore(
             connections,
             self._sender,
             NoHooks() if hooks is None else hooks,
-            _server_clock if now is None else now,
+            server_clock if now is None else now,
             limit_seconds,
         )
 
@@ -92,5 +92,5 @@ async def open_store(
     return PostgresStore(options, hooks=hooks, limit_seconds=limit_seconds, now=now)
 
 
-def _server_clock() -> datetime | None:
+def server_clock() -> datetime | None:
     return None

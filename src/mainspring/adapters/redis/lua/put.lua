@@ -1,0 +1,35 @@
+-- Adds entries, or corrects their time.
+-- KEYS[1] slice. ARGV[1] epoch of the feeder, empty for others; ARGV[2] most entries of a range that
+-- others may fill it to; then for each entry: range, id, time.
+-- Returns how many were kept; -1: the epoch is old.
+local epoch, most = ARGV[1], tonumber(ARGV[2])
+if epoch ~= '' and redis.call('GET', prefix .. 'epoch') ~= epoch then
+  return -1
+end
+local complete = tonumber(redis.call('GET', prefix .. 'until') or '-1')
+local limits, counts, kept = {}, {}, 0
+for place = 3, #ARGV, 3 do
+  local range, id, time = ARGV[place], ARGV[place + 1], ARGV[place + 2]
+  local is_kept = epoch ~= ''
+  if not is_kept then
+    local field = string.match(range, '^%d+ [^ ]+')
+    if not limits[field] then
+      limits[field] = tonumber(redis.call('HGET', prefix .. 'limits', field) or complete)
+    end
+    counts[range] = (counts[range] or redis.call('ZCARD', key_of(range))) + 1
+    is_kept = tonumber(time) <= limits[field]
+    if is_kept and counts[range] > most then
+      -- Whoever looks for more than this has to look in the store.
+      local last = redis.call('ZRANGE', key_of(range), -1, -1, 'WITHSCORES')
+      limits[field] = math.min(limits[field], tonumber(last[2] or '-1'))
+      redis.call('HSET', prefix .. 'limits', field, text_of(limits[field]))
+      is_kept = false
+    end
+  end
+  if is_kept then
+    redis.call('ZADD', key_of(range), time, id)
+    redis.call('ZADD', prefix .. 'heads', 'LT', time, range)
+    kept = kept + 1
+  end
+end
+return kept

@@ -1,0 +1,272 @@
+"""`ports.ready_queue.ReadyQueue` in Redis."""
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+from uuid import UUID
+
+from mainspring.adapters.redis.link import RedisLink, Script, script_of
+from mainspring.adapters.redis.ranges import MICROSECOND, microseconds, range_of
+from mainspring.domain.ids import partition_of
+from mainspring.domain.placement import labels_of
+from mainspring.domain.priority import (
+    HIGHEST,
+    LANES,
+    LOWEST,
+    STEPS,
+    Level,
+    lane_bands,
+    lane_of,
+)
+from mainspring.ports.hooks import HookPoint, Hooks, NoHooks
+from mainspring.ports.ready_queue import Entry, Feeding, ReadyFigures, Taken, TakeRequest
+
+PUT: Final = script_of("put")
+REMOVE: Final = script_of("remove")
+TAKE: Final = script_of("take")
+BEGIN: Final = script_of("begin")
+FINISH: Final = script_of("finish")
+FIGURES: Final = script_of("figures")
+
+BATCH: Final = 500
+"""Entries of one call of a script, which nobody else can run beside."""
+
+MOST: Final = 20_000
+"""Ids of one queue, priority and type that those who submit may add; feeding stops before."""
+
+FED_SECONDS: Final = 10.0
+"""A slice that was not fed for so long is not trusted any more."""
+
+UNCONFIRMED_SECONDS: Final = 5.0
+"""What was taken and not confirmed for so long comes back."""
+
+_READ: Final = 100
+_PER_SECOND: Final = 1_000_000
+
+
+class RedisReadyQueue:
+    """`ports.ready_queue.ReadyQueue` under a prefix, in so many slices."""
+
+    def __init__(
+        self, link: RedisLink, prefix: str, *, slices: int = 1, hooks: Hooks | None = None
+    ) -> None:
+        self._link = link
+        self._hooks = NoHooks() if hooks is None else hooks
+        # What stands in braces decides on which node of a cluster a key is.
+        self._prefixes = [f"{{{prefix}:{number}}}:" for number in range(slices)]
+        self._turn = 0
+
+    @property
+    def slices(self) -> int:
+        """Into how many parts it is divided."""
+        return len(self._prefixes)
+
+    async def put(self, entries: Sequence[Entry]) -> None:
+        """Add tasks that wait in the store."""
+        for number, part in self._parts(entries):
+            await self.put_rows(PUT, number, ("", MOST), part)
+
+    async def put_rows(
+        self, script: Script, number: int, head: tuple[Any, ...], rows: Sequence[tuple[Any, ...]]
+    ) -> int | None:
+        """Run a script on rows, in batches; returns the sum, or None when it says that another
+        owner feeds the slice.
+        """
+        count = 0
+        for first in range(0, len(rows), BATCH):
+            batch = rows[first : first + BATCH]
+            done = await self._run(script, number, *head, *(one for row in batch for one in row))
+            if done < 0:
+                return None
+            count += done
+            if first + BATCH < len(rows):
+                await self._hooks.reach(HookPoint.PUSH_PARTIAL_BATCH)
+        return count
+
+    async def take(self, request: TakeRequest) -> Taken:
+        """Take what is due, from one slice after the other."""
+        found: list[tuple[UUID, Level]] = []
+        waits: list[float] = []
+        is_complete = True
+        served = [request.served.get(lane, 0) for lane in LANES]
+        self._turn += 1
+        for offset in range(self.slices):
+            limit = request.limit - len(found)
+            if limit <= 0:
+                break
+            number = (self._turn + offset) % self.slices
+            answer = await self._take(number, request, limit, served)
+            is_complete &= bool(answer[0])
+            if answer[1]:
+                waits.append(max(0.0, int(answer[1]) / _PER_SECOND))
+            for task_id, lane in zip(answer[2::2], answer[3::2], strict=True):
+                served[lane - 1] += 1
+                found.append((UUID(task_id.decode()), LANES[lane - 1]))
+        is_short = len(found) < request.limit
+        return Taken(found, min(waits, default=None) if is_short else None, is_complete)
+
+    async def _take(
+        self, number: int, request: TakeRequest, limit: int, served: list[int]
+    ) -> list[Any]:
+        answer: list[Any] = await self._run(
+            TAKE,
+            number,
+            request.token,
+            microseconds(request.now),
+            limit,
+            _json(request.task_types),
+            "null" if request.queues is None else _json(request.queues),
+            _plan_of(request.lanes, request.limit_seconds),
+            json.dumps(served),
+        )
+        return answer
+
+    async def confirm(self, tokens: Sequence[str]) -> None:
+        """Say that what was taken under these tokens has been dealt with."""
+        if not tokens:
+            return
+        for prefix in self._prefixes:
+            commands = [("HDEL", f"{prefix}taken", *tokens), ("ZREM", f"{prefix}times", *tokens)]
+            await self._link.ask(commands)
+
+    async def remove(self, entries: Sequence[Entry]) -> None:
+        """Drop tasks that do not wait any more."""
+        for number, part in self._parts(entries):
+            rows = [(name, task_id, "") for name, task_id, _ in part]
+            await self.put_rows(REMOVE, number, ("",), rows)
+
+    async def pause(self, queue: str, *, is_paused: bool) -> None:
+        """Let nothing of a queue be taken, or let it be taken again."""
+        command = "SADD" if is_paused else "SREM"
+        for prefix in self._prefixes:
+            await self._link.ask([(command, f"{prefix}paused", queue)])
+
+    async def begin(self, feeding: Feeding) -> "RedisRound | None":
+        """Begin to feed a slice."""
+        names = await self._run(
+            BEGIN,
+            feeding.slice,
+            feeding.epoch,
+            microseconds(feeding.until),
+            int(UNCONFIRMED_SECONDS * _PER_SECOND),
+            *sorted(feeding.paused),
+        )
+        if names is None:
+            return None
+        held: dict[bytes, dict[bytes, int]] = {}
+        prefix = self._prefixes[feeding.slice].encode()
+        for first in range(0, len(names), _READ):
+            part = names[first : first + _READ]
+            answers = await self._link.ask(
+                [("ZRANGE", prefix + b"r:" + name, 0, -1, "WITHSCORES") for name in part]
+            )
+            held |= {
+                name: dict(zip(flat[::2], map(int, flat[1::2]), strict=True))
+                for name, flat in zip(part, answers, strict=True)
+            }
+        return RedisRound(self, feeding, held)
+
+    async def finish(self, feeding: Feeding, limits: Iterable[tuple[bytes, int]]) -> bool:
+        """End a round of feeding; False: another owner feeds the slice by now."""
+        flat = [one for limit in limits for one in limit]
+        lasts = int(FED_SECONDS * 1000)
+        return bool(await self._run(FINISH, feeding.slice, feeding.epoch, lasts, *flat))
+
+    async def figures(self) -> ReadyFigures:
+        """Count what is held."""
+        counts = [await self._run(FIGURES, number) for number in range(self.slices)]
+        entries, taken, fed = (sum(column) for column in zip(*counts, strict=True))
+        return ReadyFigures(entries=entries, taken=taken, fed=fed, slices=self.slices)
+
+    async def close(self) -> None:
+        """Release connections. Safe to call twice."""
+        await self._link.close()
+
+    async def _run(self, script: Script, number: int, *arguments: Any) -> Any:
+        return await self._link.run(script, self._prefixes[number], *arguments)
+
+    def _parts(self, entries: Iterable[Entry]) -> Iterable[tuple[int, list[tuple[Any, ...]]]]:
+        """Yield the rows of each slice that has some. Branches of queues are not kept here."""
+        parts: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        for entry in entries:
+            if not labels_of(entry.queue):
+                rows = parts[partition_of(entry.id, self.slices)]
+                rows.append((range_of(entry), str(entry.id), microseconds(entry.scheduled_at)))
+        yield from parts.items()
+
+
+class RedisRound:
+    """`ports.ready_queue.Round`."""
+
+    def __init__(
+        self, queue: RedisReadyQueue, feeding: Feeding, held: dict[bytes, dict[bytes, int]]
+    ) -> None:
+        self._queue = queue
+        self._feeding = feeding
+        self._held = held
+
+    async def fill(
+        self, entries: Sequence[Entry], limits: Mapping[tuple[str, int], datetime]
+    ) -> int | None:
+        """Let the slice hold what waits in the store."""
+        wanted: dict[bytes, dict[bytes, int]] = defaultdict(dict)
+        for entry in entries:
+            if partition_of(entry.id, self._queue.slices) == self._feeding.slice:
+                name = range_of(entry).encode()
+                wanted[name][str(entry.id).encode()] = microseconds(entry.scheduled_at)
+        number, epoch = self._feeding.slice, self._feeding.epoch
+        missing = [
+            (name, task_id, time)
+            for name, ids in wanted.items()
+            for task_id, time in ids.items()
+            if self._held.get(name, {}).get(task_id) != time
+        ]
+        over = [
+            (name, task_id, time)
+            for name, ids in self._held.items()
+            for task_id, time in ids.items()
+            if task_id not in wanted.get(name, ())
+        ]
+        put = await self._queue.put_rows(PUT, number, (epoch, MOST), missing)
+        if put is None or await self._queue.put_rows(REMOVE, number, (epoch,), over) is None:
+            return None
+        is_ours = await self._queue.finish(self._feeding, self._limits(wanted, limits))
+        return put if is_ours else None
+
+    def _limits(
+        self, wanted: Iterable[bytes], limits: Mapping[tuple[str, int], datetime]
+    ) -> Iterable[tuple[bytes, int]]:
+        for name in {*wanted, *self._held}:
+            priority, queue, _ = name.decode().split(" ", 2)
+            limit = limits.get((queue, int(priority)))
+            if limit is not None:
+                yield name, microseconds(limit)
+
+
+def _json(names: tuple[str, ...]) -> str:
+    return json.dumps(names)
+
+
+@lru_cache(maxsize=64)
+def _plan_of(lanes: tuple[Level, ...] | None, limit_seconds: float) -> str:
+    """Return at which ages entries of each priority are served in which lane."""
+    served = set(LANES) if lanes is None else {lane_of(lane) for lane in lanes}
+    bands: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for priority in range(HIGHEST, LOWEST + 1):
+        for lane, youngest, oldest in lane_bands(priority, limit_seconds):
+            if lane in served:
+                last = -1 if oldest is None else _age(oldest)
+                bands[priority].append((LANES.index(lane) + 1, _age(youngest), last))
+    # In all lanes an entry can be taken as soon as it is due, and stays so.
+    wakes = {
+        priority: [0] if lanes is None else [youngest for _, youngest, _ in rows]
+        for priority, rows in bands.items()
+    }
+    return json.dumps({"bands": bands, "wakes": wakes, "steps": [STEPS[lane] for lane in LANES]})
+
+
+def _age(seconds: float) -> int:
+    return timedelta(seconds=seconds) // MICROSECOND

@@ -1,0 +1,121 @@
+"""Feeds the ready queue from the task store, and so makes good for whatever it lost or missed.
+
+Each round compares a slice with what waits in the store, both ways. So there is no difference
+between a queue that was emptied, one that came back with what it knew long ago, and one in which a
+single message was lost. Who is told of a task after its commit only makes it quicker.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Collection
+from datetime import timedelta
+from typing import Final, Protocol
+
+from mainspring.ports.clock import Clock
+from mainspring.ports.coordination import Fence
+from mainspring.ports.ready_queue import Feeding, ReadyQueue, ReadySource
+from mainspring.scheduler.loop import Interval, Loop
+
+_LOGGER: Final = logging.getLogger("mainspring.scheduler")
+
+FEED_SECONDS: Final = 0.5
+"""How often a slice is compared with the store, if that is little work (default)."""
+
+AHEAD_SECONDS: Final = 30.0
+"""How long before their time tasks come to the ready queue."""
+
+RANGE_MOST: Final = 10_000
+"""Most tasks of one queue and priority that the ready queue is fed with; the rest follows."""
+
+TOTAL_MOST: Final = 50_000
+"""About as many tasks the ready queue is fed with altogether."""
+
+_RANGE_LEAST: Final = 500
+_FIRST_BOUND: Final = 2000
+_REST_FACTOR: Final = 10.0
+_REST_SECONDS_MAX: Final = 2.0
+
+
+class Owner(Protocol):
+    """Knows which partitions are ours."""
+
+    def fence(self) -> Fence:
+        """Return the epochs of what is ours now."""
+        ...
+
+    def refuse(self, partitions: Collection[int]) -> None:
+        """Take note that somebody has a later epoch of these."""
+        ...
+
+
+class Feeder:
+    """`core.service.Service`: feeds the slices whose partitions this scheduler owns."""
+
+    name = "feeder"
+
+    def __init__(
+        self,
+        queue: ReadyQueue,
+        source: ReadySource,
+        owner: Owner,
+        loop: Loop,
+        clock: Clock,
+        *,
+        seconds: float = FEED_SECONDS,
+    ) -> None:
+        self._queue = queue
+        self._source = source
+        self._owner = owner
+        self._loop = loop
+        self._clock = clock
+        self._interval = Interval(
+            seconds=seconds, first_pause_seconds=seconds, longest_pause_seconds=2.0
+        )
+        self._bound = _FIRST_BOUND
+        self._told: dict[int, int] = {}
+
+    async def run(self) -> None:
+        """Feed until cancelled."""
+        await self._loop.repeat(self.name, self._round_and_rest, self._interval)
+
+    async def run_once(self) -> int:
+        """Feed the slices of ours once; returns how many entries were missing."""
+        epochs = self._owner.fence().epochs
+        slices = [number for number in range(self._queue.slices) if number in epochs]
+        return sum([await self.feed(number, epochs[number]) for number in slices])
+
+    async def feed(self, number: int, epoch: int) -> int:
+        """Feed one slice under an epoch; returns how many entries were missing."""
+        state = await self._source.window_state()
+        until = state.now + timedelta(seconds=AHEAD_SECONDS)
+        # From here on the queue takes everything until then, so that nothing falls between what is
+        # read now and what is told later.
+        feeding = Feeding(slice=number, epoch=epoch, until=until, paused=state.paused)
+        began = await self._queue.begin(feeding)
+        if began is None:
+            return self._give_up(number)
+        window = await self._source.window(until, self._bound)
+        missing = await began.fill(window.entries, window.limits)
+        if missing is None:
+            return self._give_up(number)
+        if self._told.get(number) != epoch:
+            self._told[number] = epoch
+            _LOGGER.info("the ready queue is fed: slice %d, %d entries", number, missing)
+        if missing:
+            self._source.announce()
+        ranges = Counter((entry.queue, entry.priority) for entry in window.entries)
+        share = TOTAL_MOST // max(1, len(ranges))
+        self._bound = min(max(share, _RANGE_LEAST), RANGE_MOST)
+        return missing
+
+    async def _round_and_rest(self) -> int:
+        """Feed, and leave most of the time to others when there is much to compare."""
+        started = self._clock.monotonic()
+        missing = await self.run_once()
+        spent = self._clock.monotonic() - started
+        await self._clock.sleep(min(_REST_FACTOR * spent, _REST_SECONDS_MAX))
+        return missing
+
+    def _give_up(self, number: int) -> int:
+        self._owner.refuse([number])
+        return 0
