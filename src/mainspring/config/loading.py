@@ -10,6 +10,7 @@ from mainspring.config.accepting import accept
 from mainspring.config.calls import call_problems
 from mainspring.config.coordination import coordination_problems
 from mainspring.config.environment import current
+from mainspring.config.ready_queue import ready_queue_problems
 from mainspring.config.security import security_problems
 from mainspring.config.settings import Entry, Settings, entries
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
@@ -104,6 +105,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
     yield from security_problems(settings)
     yield from call_problems(settings)
     yield from coordination_problems(settings)
+    yield from ready_queue_problems(settings)
     if settings.heartbeat_seconds > settings.lease_seconds / 2:
         yield (
             f"heartbeat_seconds is {settings.heartbeat_seconds:g} and lease_seconds is "

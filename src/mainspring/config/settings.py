@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from mainspring.config.calls import CallSettings
 from mainspring.config.coordination import CoordinationSettings
 from mainspring.config.facts import Facts
+from mainspring.config.ready_queue import ReadyQueueSettings
 from mainspring.config.remote import RemoteSettings
 from mainspring.config.rpc import RpcSettings
 from mainspring.config.security import SecuritySettings
@@ -18,7 +19,14 @@ PREFIX: Final = "MAINSPRING_"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
-class Settings(CoordinationSettings, CallSettings, SecuritySettings, RemoteSettings, RpcSettings):
+class Settings(
+    CoordinationSettings,
+    ReadyQueueSettings,
+    CallSettings,
+    SecuritySettings,
+    RemoteSettings,
+    RpcSettings,
+):
     """The settings of one process. Each field is also the name in ``mainspring.toml``, and in
     upper case after ``MAINSPRING_`` the name in the environment.
     """
@@ -257,6 +265,7 @@ def entries() -> Iterator[Entry]:
             CallSettings,
             SecuritySettings,
             CoordinationSettings,
+            ReadyQueueSettings,
             RpcSettings,
         )
         for field in dataclasses.fields(part)

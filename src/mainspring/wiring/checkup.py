@@ -14,6 +14,7 @@ from mainspring.domain.errors import MainspringError
 from mainspring.ports.clock import Clock
 from mainspring.wiring.coordination import coordination_findings
 from mainspring.wiring.exposure import plain_connections
+from mainspring.wiring.ready_queue import ready_queue_findings
 from mainspring.wiring.store import database_url, migration_plan, open_store
 
 OFFSET_SECONDS_MAX: Final = 1.0
@@ -48,6 +49,8 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     """
     for is_well, detail in await coordination_findings(settings):
         yield Finding("etcd", is_well, detail)
+    for is_well, detail in await ready_queue_findings(settings):
+        yield Finding("redis", is_well, detail)
     clock = SystemClock()
     try:
         url = database_url(settings)

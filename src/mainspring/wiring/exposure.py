@@ -24,6 +24,13 @@ def plain_connections(settings: Settings) -> Iterator[str]:
                 "the connection to etcd leaves this machine and is not encrypted; use https in "
                 "etcd_url"
             )
+    if settings.ready_queue == "redis":
+        redis = urlsplit(settings.redis_url)
+        if redis.scheme == "redis" and not is_loopback(redis.hostname or ""):
+            yield (
+                "the connection to Redis leaves this machine and is not encrypted; use rediss in "
+                "redis_url"
+            )
 
 
 def is_plain_database(url: str) -> bool:

@@ -1,5 +1,6 @@
 """A scheduler: the duties that keep an installation going."""
 
+from mainspring.adapters.postgres.queued import QueuedStore
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.config import Settings
 from mainspring.core.declarations import deploy
@@ -8,6 +9,7 @@ from mainspring.core.schedules import Schedules
 from mainspring.ports.coordination import Coordination
 from mainspring.ports.hooks import Hooks
 from mainspring.ports.store import Store
+from mainspring.scheduler.feeder import Feeder
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
 from mainspring.scheduler.ownership import Ownership
@@ -37,7 +39,7 @@ def scheduler_service(
 ) -> SchedulerService:
     """Return the duties of one scheduler process on a store; `alert` is told of missed runs.
 
-    Planning alone goes by ownership. The other duties are safe to do twice, and so important that
+    Planning and feeding the ready queue go by ownership. The other duties are safe to do twice, and so important that
     they go on while schedulers cannot meet.
     """
     clock, chance = SystemClock(), SystemChance()
@@ -49,6 +51,11 @@ def scheduler_service(
     )
     # With short leases it is meant to be quick, so it looks more often than every lease.
     rescue_seconds = min(RESCUE_SECONDS, settings.lease_seconds / 2)
+    feeders = (
+        [Feeder(store.ready_queue, store, ownership, loop, clock)]
+        if isinstance(store, QueuedStore)
+        else []
+    )
     return SchedulerService(
         [
             ownership,
@@ -56,6 +63,7 @@ def scheduler_service(
             Rescuer(store, loop, seconds=rescue_seconds),
             Janitor(store, loop, keep),
             PlacementWatch(store, loop),
+            *feeders,
         ]
     )
 

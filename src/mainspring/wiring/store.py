@@ -2,6 +2,7 @@
 
 from mainspring.adapters.postgres import migrate as migrations
 from mainspring.adapters.postgres.pool import PoolOptions
+from mainspring.adapters.postgres.queued import open_queued_store
 from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.postgres.store import open_store as open_postgres
 from mainspring.adapters.system import SystemClock, SystemIds
@@ -10,6 +11,7 @@ from mainspring.core.session import Session
 from mainspring.domain.errors import StoreUnavailable
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.wiring import state_file
+from mainspring.wiring.ready_queue import open_ready_queue
 
 
 def system_clock() -> Clock:
@@ -32,7 +34,11 @@ async def open_session(settings: Settings) -> Session:
 
 
 async def open_store(settings: Settings) -> PostgresStore:
-    """Open the task store; raises as `open_session` does."""
+    """Open the task store, behind the ready queue if there is one; raises as `open_session` does."""
+    queue = open_ready_queue(settings)
+    if queue is not None:
+        limit_seconds = settings.level_limit_seconds
+        return await open_queued_store(pool_options(settings), queue, limit_seconds=limit_seconds)
     return await open_postgres(pool_options(settings), limit_seconds=settings.level_limit_seconds)
 
 

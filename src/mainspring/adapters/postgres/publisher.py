@@ -5,12 +5,14 @@ the queue is away.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 from uuid import UUID
 
 from mainspring.adapters.postgres.part import Announcer
 from mainspring.domain.errors import MainspringError
 from mainspring.ports.ready_queue import Entry, ReadyQueue
+
+T = TypeVar("T")
 
 MOST: Final = 20_000
 """What can wait here to be told; feeding the queue makes good for what is dropped."""
@@ -84,7 +86,7 @@ class Publisher:
             self._sending.cancel()
             await asyncio.gather(self._sending, return_exceptions=True)
 
-    def _collect(self, kept: list[object], more: Sequence[object]) -> None:
+    def _collect(self, kept: list[T], more: Sequence[T]) -> None:
         if more and len(kept) < MOST:
             kept.extend(more)
             self._start()

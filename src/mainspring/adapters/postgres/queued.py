@@ -48,7 +48,7 @@ AHEAD_SECONDS: Final = 30.0
 """What is due within this time is told to the ready queue at once; later tasks are fed to it."""
 
 LOOK_SECONDS: Final = 2.0
-"""How often a claimer that found too little looks into the store itself, whatever the queue says."""
+"""How often a claimer that found too little looks into the store, whatever the queue says."""
 
 _CLAIM_IDS: Final = QUERIES["claim_ids"]
 _ENTRIES: Final = QUERIES["waiting_entries"]
@@ -237,12 +237,12 @@ class QueuedStore(PostgresStore):
         self.publisher.confirm(token)
         waiting = [row for row in rows if row["lane"] is None]
         if waiting:
-            await self._put_back(waiting)
+            await self._correct(waiting)
         leases.sort(key=_order)
         await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
         return leases
 
-    async def _put_back(self, rows: Sequence[Record]) -> None:
+    async def _correct(self, rows: Sequence[Record]) -> None:
         """What was early comes back with its time; what is paused, with word that it is."""
         with suppress(ReadyQueueUnavailable):
             for queue in sorted({row["queue"] for row in rows if row["is_paused"]}):
@@ -250,7 +250,7 @@ class QueuedStore(PostgresStore):
         self.publisher.put([_waiting(row) for row in rows])
 
     async def _look(self, request: ClaimRequest, leases: list[Lease], left: int) -> float | None:
-        """Claim what the queue does not know of; adds to the leases and returns when more is due."""
+        """Claim what the queue does not know of; adds to the leases, returns when more is due."""
         served = Counter(request.served) + Counter(lease.lane for lease in leases)
         try:
             claim = await super().claim(replace(request, limit=left, served=dict(served)))

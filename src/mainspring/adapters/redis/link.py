@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
+from types import TracebackType
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,7 +18,7 @@ from mainspring.domain.values import hide_secrets
 from mainspring.ports.clock import Clock
 
 CALL_SECONDS: Final = 0.5
-"""Longest that the server may take to answer; it works in memory, so it is away rather than busy."""
+"""Longest that the server may take to answer: it works in memory, so a slow one is away."""
 
 _DEADLINE_SECONDS: Final = 1.0
 _AWAY_SECONDS: Final = (0.25, 4.0)
@@ -53,6 +54,15 @@ def script_of(name: str) -> Script:
     return Script(source, digest)
 
 
+class ServerFacts(NamedTuple):
+    """What a server says of itself."""
+
+    name: str
+    version: str
+    policy: str
+    """What it does when its memory is full."""
+
+
 class RedisLink:
     """The connections of one event loop.
 
@@ -84,14 +94,10 @@ class RedisLink:
         """Run a script on a slice."""
         async with _Bounded(self):
             try:
-                return await self._redis.execute_command(
-                    "EVALSHA", script.digest, 1, prefix, *arguments
-                )
+                return await self._redis.evalsha(script.digest, 1, prefix, *arguments)
             except NoScriptError:
                 # A server that was started anew, or whose scripts were flushed.
-                return await self._redis.execute_command(
-                    "EVAL", script.source, 1, prefix, *arguments
-                )
+                return await self._redis.eval(script.source, 1, prefix, *arguments)
 
     async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Send commands together and return their answers."""
@@ -100,6 +106,16 @@ class RedisLink:
             for command in commands:
                 pipeline.execute_command(*command)
             return await pipeline.execute()
+
+    async def server(self) -> ServerFacts:
+        """Return what the server says of itself."""
+        (info,) = await self.ask([("INFO",)])
+        valkey = info.get("valkey_version")
+        return ServerFacts(
+            name="Valkey" if valkey else "Redis",
+            version=str(valkey or info.get("redis_version", "0")),
+            policy=str(info.get("maxmemory_policy", "noeviction")),
+        )
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -134,7 +150,12 @@ class _Bounded:
         self._link.check()
         await self._timeout.__aenter__()
 
-    async def __aexit__(self, kind: Any, error: Any, trace: Any) -> None:
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as late:
