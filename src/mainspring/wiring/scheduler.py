@@ -39,8 +39,8 @@ def scheduler_service(
 ) -> SchedulerService:
     """Return the duties of one scheduler process on a store; `alert` is told of missed runs.
 
-    Planning and feeding the ready queue go by ownership. The other duties are safe to do twice, and so important that
-    they go on while schedulers cannot meet.
+    Planning and feeding the ready queue go by ownership. The other duties are safe to do twice, and
+    so important that they go on while schedulers cannot meet.
     """
     clock, chance = SystemClock(), SystemChance()
     loop = Loop(clock, chance)

@@ -34,7 +34,7 @@ async def open_session(settings: Settings) -> Session:
 
 
 async def open_store(settings: Settings) -> PostgresStore:
-    """Open the task store, behind the ready queue if there is one; raises as `open_session` does."""
+    """Open the task store, with the ready queue if there is one; raises as `open_session` does."""
     queue = open_ready_queue(settings)
     if queue is not None:
         limit_seconds = settings.level_limit_seconds

@@ -127,16 +127,18 @@ class RedisLink:
         if self._clock.monotonic() < self._away_until:
             raise ReadyQueueUnavailable(f"the ready queue in Redis is away: {self._reason}")
 
-    def note(self, error: Exception | None) -> None:
-        """Take note of how a call ended."""
-        if error is None:
-            self._failures = 0
-            return
+    def succeed(self) -> None:
+        """Take note that a call was answered."""
+        self._failures = 0
+
+    def fail(self, error: Exception) -> ReadyQueueUnavailable:
+        """Take note of what a call ended with, and return what its caller is told."""
         first, longest = _AWAY_SECONDS
         pause = min(first * 2.0 ** min(self._failures, 10), longest)
         self._failures += 1
         self._away_until = self._clock.monotonic() + pause
-        self._reason = hide_secrets(str(error)) or type(error).__name__
+        self._reason = hide_secrets(str(error)) or "there was no answer in time"
+        return ReadyQueueUnavailable(f"the ready queue in Redis cannot be used: {self._reason}")
 
 
 class _Bounded:
@@ -160,9 +162,7 @@ class _Bounded:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as late:
             error = late
-        if error is None or isinstance(error, RedisError | OSError | TimeoutError):
-            self._link.note(error)
-        if error is not None and isinstance(error, RedisError | OSError | TimeoutError):
-            raise ReadyQueueUnavailable(
-                f"the ready queue in Redis cannot be used: {hide_secrets(str(error)) or 'late'}"
-            ) from error
+        if error is None:
+            self._link.succeed()
+        elif isinstance(error, RedisError | OSError):
+            raise self._link.fail(error) from error
