@@ -139,7 +139,8 @@ class Stage:
             **os.environ,
             "MAINSPRING_PORT": "0",
             "MAINSPRING_GRPC_PORT": "0",
-            "PYTHONPATH": str(TESTS),
+            # The code beside these tests, whatever is installed.
+            "PYTHONPATH": f"{TESTS}{os.pathsep}{TESTS.parent / 'src'}",
             "FAULT_LOG": str(self.log),
             "MAINSPRING_DATABASE_URL": self.database_url,
             **{f"MAINSPRING_{name.upper()}": str(value) for name, value in chosen.items()},

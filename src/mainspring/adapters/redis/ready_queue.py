@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
+from zlib import crc32
 
 from mainspring.adapters.redis.link import RedisLink, Script, script_of
 from mainspring.adapters.redis.ranges import MICROSECOND, microseconds, range_of
@@ -57,7 +58,6 @@ class RedisReadyQueue:
         self._hooks = NoHooks() if hooks is None else hooks
         # What stands in braces decides on which node of a cluster a key is.
         self._prefixes = [f"{{{prefix}:{number}}}:" for number in range(slices)]
-        self._turn = 0
 
     @property
     def slices(self) -> int:
@@ -92,12 +92,13 @@ class RedisReadyQueue:
         waits: list[float] = []
         is_complete = True
         served = [request.served.get(lane, 0) for lane in LANES]
-        self._turn += 1
+        # Each request begins elsewhere, and a request that is repeated at the same place.
+        start = crc32(request.token.encode())
         for offset in range(self.slices):
             limit = request.limit - len(found)
             if limit <= 0:
                 break
-            number = (self._turn + offset) % self.slices
+            number = (start + offset) % self.slices
             answer = await self._take(number, request, limit, served)
             is_complete &= bool(answer[0])
             if answer[1]:
