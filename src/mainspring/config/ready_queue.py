@@ -71,6 +71,9 @@ def _is_redis(url: str) -> bool:
         has_port = parts.port is None or parts.port > 0
     except ValueError:
         return False
+    if parts.query or parts.fragment:
+        # The driver would take its bounds in time and its retries from there.
+        return False
     if parts.scheme == "unix":
         return bool(parts.path)
     is_database = not parts.path.strip("/") or parts.path.strip("/").isdecimal()

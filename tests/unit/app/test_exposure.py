@@ -40,3 +40,17 @@ def test_the_way_to_the_database(url: str, is_plain: bool) -> None:
 def test_the_way_to_etcd(url: str, is_plain: bool) -> None:
     settings = dataclasses.replace(Settings(), coordination="etcd", etcd_url=url)
     assert bool(list(plain_connections(settings))) is is_plain
+
+
+@pytest.mark.parametrize(
+    ("url", "is_plain"),
+    [
+        ("redis://127.0.0.1:6379", False),
+        ("unix:///run/redis.sock", False),
+        ("rediss://a.example.com:6379", False),
+        ("redis://a.example.com:6379", True),
+    ],
+)
+def test_the_way_to_redis(url: str, is_plain: bool) -> None:
+    settings = dataclasses.replace(Settings(), ready_queue="redis", redis_url=url)
+    assert bool(list(plain_connections(settings))) is is_plain

@@ -7,7 +7,7 @@ if epoch ~= '' and redis.call('GET', prefix .. 'epoch') ~= epoch then
   return -1
 end
 local complete = tonumber(redis.call('GET', prefix .. 'until') or '-1')
-local limits, counts, kept = {}, {}, 0
+local limits, counts, rows, first, kept = {}, {}, {}, {}, 0
 for place = 3, #ARGV, 3 do
   local range, id, time = ARGV[place], ARGV[place + 1], ARGV[place + 2]
   local is_kept = epoch ~= ''
@@ -27,9 +27,18 @@ for place = 3, #ARGV, 3 do
     end
   end
   if is_kept then
-    redis.call('ZADD', key_of(range), time, id)
-    redis.call('ZADD', prefix .. 'heads', 'LT', time, range)
+    local list = rows[range] or {}
+    rows[range] = list
+    list[#list + 1] = time
+    list[#list + 1] = id
+    first[range] = math.min(first[range] or tonumber(time), tonumber(time))
     kept = kept + 1
   end
+end
+for range, list in pairs(rows) do
+  for at = 1, #list, 1000 do
+    redis.call('ZADD', key_of(range), unpack(list, at, math.min(at + 999, #list)))
+  end
+  redis.call('ZADD', prefix .. 'heads', 'LT', text_of(first[range]), range)
 end
 return kept
