@@ -47,11 +47,11 @@ def test_a_prefix_that_would_break_the_keys(prefix: str, tmp_path: Path) -> None
 
 
 def test_the_password_is_not_shown(tmp_path: Path) -> None:
-    url = "redis://user:secret@redis-1:6379/0"
+    url = "redis://user:hidden-word@redis-1:6379/0"
     settings = load(environ={**USED, "MAINSPRING_REDIS_URL": url}, directory=tmp_path)
     (entry,) = [entry for entry in entries() if entry.name == "redis_url"]
     assert masked(settings, entry) == "redis://user:***@redis-1:6379/0"
-    assert "secret" not in repr(settings)
+    assert "hidden-word" not in repr(settings)
 
 
 def test_who_does_not_use_redis_does_not_load_its_driver() -> None:

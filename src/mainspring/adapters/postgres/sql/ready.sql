@@ -44,7 +44,8 @@ SELECT t.id, NULL, NULL, t.task_type, NULL, t.queue, t.priority, t.scheduled_at,
     NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.queue = ANY (paused.names)
 FROM clock, paused, given g
 JOIN mainspring.tasks t ON t.id = ANY (ARRAY[g.id])
-WHERE t.status <> 'running' AND (t.scheduled_at > clock.now OR t.queue = ANY (paused.names));
+WHERE g.id NOT IN (SELECT c.id FROM locked c)
+    AND t.status <> 'running' AND (t.scheduled_at > clock.now OR t.queue = ANY (paused.names));
 
 -- name: waiting_entries
 -- Those of some tasks that wait and are due soon, for the ready queue; at least a row with the time.
