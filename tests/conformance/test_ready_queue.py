@@ -38,7 +38,7 @@ class Desk:
 
     def entry(self, seconds: float = 0.0, **fields: Any) -> Entry:
         bits = self._chance.getrandbits(random_bits_needed())
-        known = {"queue": "default", "priority": 5, "task_type": "mail"}
+        known: dict[str, Any] = {"queue": "default", "priority": 5, "task_type": "mail"}
         return Entry(
             make_id(1, bits, None),
             **known | fields,
