@@ -16,11 +16,17 @@ from mainspring.adapters.redis import ready_queue as queues
 from mainspring.adapters.redis.link import RedisLink, RedisOptions
 from mainspring.adapters.redis.ready_queue import RedisReadyQueue
 from mainspring.adapters.system import SystemClock
-from mainspring.domain.errors import ReadyQueueUnavailable
 from mainspring.domain.ids import make_id, partition_of, random_bits_needed
 from mainspring.domain.priority import LANES, Level, lane_after, rank
 from mainspring.ports.hooks import HookPoint
-from mainspring.ports.ready_queue import Entry, Feeding, ReadyFigures, Taken, TakeRequest
+from mainspring.ports.ready_queue import (
+    Entry,
+    Feeding,
+    ReadyFigures,
+    ReadyQueueUnavailable,
+    Taken,
+    TakeRequest,
+)
 from manual_clock import START
 
 EPOCH = 7

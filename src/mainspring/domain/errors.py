@@ -29,7 +29,6 @@
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── OutcomeUnknown
-    │   ├── ReadyQueueUnavailable
     │   ├── WaitTimedOut
     │   ├── QuotaExceeded
     │   └── Overloaded
@@ -224,12 +223,6 @@ class OutcomeUnknown(Unavailable):
     """The connection broke after the request was sent: it may or may not have taken effect."""
 
     code = "outcome_unknown"
-
-
-class ReadyQueueUnavailable(Unavailable):
-    """The ready queue beside the task store cannot be used now; the store alone is enough."""
-
-    code = "ready_queue_unavailable"
 
 
 class WaitTimedOut(Unavailable, TimeoutError):

@@ -17,7 +17,14 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.domain.errors import Unavailable
 from mainspring.domain.priority import LIMIT_SECONDS, Level
+
+
+class ReadyQueueUnavailable(Unavailable):
+    """The ready queue cannot be used now. No user meets this: the store alone is enough."""
+
+    code = "ready_queue_unavailable"
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

@@ -18,7 +18,7 @@ from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import lease_of
 from mainspring.adapters.postgres.store import PostgresStore, server_clock
 from mainspring.adapters.postgres.store_time import StoreTime
-from mainspring.domain.errors import MainspringError, ReadyQueueUnavailable
+from mainspring.domain.errors import MainspringError
 from mainspring.domain.placement import labels_of
 from mainspring.domain.priority import LANES, LIMIT_SECONDS, rank
 from mainspring.domain.status import TaskStatus
@@ -36,6 +36,7 @@ from mainspring.ports.hooks import HookPoint, Hooks
 from mainspring.ports.ready_queue import (
     Entry,
     ReadyQueue,
+    ReadyQueueUnavailable,
     Taken,
     TakeRequest,
     Window,

@@ -13,9 +13,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import NoScriptError, RedisError
 
-from mainspring.domain.errors import ReadyQueueUnavailable
 from mainspring.domain.values import hide_secrets
 from mainspring.ports.clock import Clock
+from mainspring.ports.ready_queue import ReadyQueueUnavailable
 
 CALL_SECONDS: Final = 0.5
 """Longest that the server may take to answer: it works in memory, so a slow one is away."""
