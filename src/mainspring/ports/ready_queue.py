@@ -24,8 +24,6 @@ from mainspring.domain.priority import LIMIT_SECONDS, Level
 class ReadyQueueUnavailable(Unavailable):
     """The ready queue cannot be used now. No user meets this: the store alone is enough."""
 
-    code = "ready_queue_unavailable"
-
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """A waiting task as the ready queue knows it."""
