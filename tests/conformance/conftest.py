@@ -63,20 +63,8 @@ def needs_fresh_database() -> bool:
     return False
 
 
-QUEUED = frozenset(
-    {
-        "cancel",
-        "claim",
-        "dead_letters",
-        "leases",
-        "order",
-        "queues",
-        "reschedule",
-        "rescue",
-        "settle",
-    }
-)
-"""The modules that also run with a ready queue before the store: whatever claims may find."""
+QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
+"""The modules that also run with a ready queue before the store: what claims may find."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
