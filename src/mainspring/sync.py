@@ -7,6 +7,7 @@ of threads may call. A forked child starts its own.
 import asyncio
 import os
 import threading
+import weakref
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import CancelledError, Future
 from datetime import datetime
@@ -25,9 +26,15 @@ class LoopThread:
     """An event loop in a thread, that blocking callers can run coroutines on."""
 
     def __init__(self) -> None:
+        self._forget()
+        if hasattr(os, "register_at_fork"):
+            forget = weakref.WeakMethod(self._forget)
+            os.register_at_fork(after_in_child=lambda: (call := forget()) and call())
+
+    def _forget(self) -> None:
+        # In a forked child there is no such thread, and who held the lock may not exist either.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._pid = 0
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop and return its result in the calling thread."""
@@ -50,21 +57,17 @@ class LoopThread:
         """End the thread; the next call starts another."""
         with self._lock:
             loop, self._loop = self._loop, None
-            if loop is not None and self._pid == os.getpid():
+            if loop is not None:
                 loop.call_soon_threadsafe(loop.stop)
 
     def is_running(self) -> bool:
         """Whether this process has the thread now."""
-        return self._loop is not None and self._pid == os.getpid()
+        return self._loop is not None
 
     def _start(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        if self._pid != os.getpid():
-            # The lock may have been held by a thread that does not exist in this child.
-            self._lock = threading.Lock()
         with self._lock:
-            if self._loop is None or self._pid != os.getpid():
+            if self._loop is None:
                 self._loop = asyncio.new_event_loop()
-                self._pid = os.getpid()
                 threading.Thread(
                     target=_serve, args=(self._loop,), name="mainspring-sync", daemon=True
                 ).start()
