@@ -122,18 +122,25 @@ class Shedder:
 
     async def sample(self) -> None:
         """Look at the backlog once and decide."""
-        began = asked = self._clock.monotonic()
-        backlogs: Sequence[Backlog] = self.pressure.backlogs
-        reachable = False
+        began = self._clock.monotonic()
+        pressure = Pressure(self.pressure.backlogs, reachable=False)
         with contextlib.suppress(Unavailable):
-            await self._reader.queue_names()
+            seconds = await self._answer_seconds()
+            if seconds > _SLOW_SECONDS:
+                # An answer that waited for the end of an outage says nothing of what is now.
+                seconds = await self._answer_seconds()
             asked = self._clock.monotonic()
             backlogs = await self._reader.backlogs(self._bound)
-            reachable = True
-        ended = self._clock.monotonic()
-        seconds = (asked if reachable else ended) - began
-        self.pressure = Pressure(backlogs, seconds, ended - began, reachable)
+            pressure = Pressure(backlogs, seconds, self._clock.monotonic() - asked)
+        if not pressure.reachable:
+            pressure = msgspec.structs.replace(pressure, seconds=self._clock.monotonic() - began)
+        self.pressure = pressure
         self._decide()
+
+    async def _answer_seconds(self) -> float:
+        began = self._clock.monotonic()
+        await self._reader.queue_names()
+        return self._clock.monotonic() - began
 
     def _decide(self) -> None:
         refused: dict[Level, str] = {}
