@@ -24,7 +24,7 @@ class SlowReader:
         self._now += self._answers.pop(0)
         return []
 
-    async def backlogs(self, bound: int) -> Sequence[Backlog]:
+    async def backlogs(self, bound: int) -> Sequence[Backlog]:  # noqa: ARG002
         return ()
 
 

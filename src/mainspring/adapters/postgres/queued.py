@@ -54,7 +54,7 @@ LOOK_SECONDS: Final = 2.0
 _CLAIM_IDS: Final = QUERIES["claim_ids"]
 _ENTRIES: Final = QUERIES["waiting_entries"]
 _STATE: Final = QUERIES["window_state"]
-_WINDOW: Final = QUERIES["window"]
+_WINDOW: Final = QUERIES["window_entries"]
 
 
 class QueuedStore(PostgresStore):

@@ -68,7 +68,7 @@ SELECT coalesce($1::timestamptz, clock_timestamp()) AS now, (
     WHERE q.labels IS NULL AND q.paused
 ) AS paused;
 
--- name: window
+-- name: window_entries
 -- What waits and is due until a time: the heads of the ranges that a claim looks at. Paused queues
 -- are read as well, so that a resumed one is there at once; branches are not.
 -- $1 until, $2 bound by queue and priority.
