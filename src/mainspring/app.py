@@ -33,8 +33,9 @@ from mainspring.domain.task import CancelState, NewTask, Submission
 from mainspring.domain.values import check_instant, check_name, check_whole, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
 from mainspring.sync import SyncFacade
+from mainspring.wiring.connecting import database_url
 from mainspring.wiring.sessions import Sessions
-from mainspring.wiring.store import database_url, open_session, system_ids
+from mainspring.wiring.store import open_session, system_ids
 from mainspring.wiring.transactions import caller_transactions
 
 _LIMIT_MAX: Final = 1_000_000_000
@@ -53,7 +54,7 @@ class Mainspring(DeclaredSchedules):
         self.registry = Registry()
         self.ids = system_ids()
         self.sessions = Sessions(self._open)
-        self._transactions = caller_transactions()
+        self._transactions = caller_transactions(lambda: self.settings)
         self.schedules = AppSchedules(self.sessions, self.registry)
         """Schedules: `app.schedules.create(...)` and so on."""
 

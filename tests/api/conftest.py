@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from fixtures.postgres import PostgresServer, free_port
-from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.api.application import Application
 from mainspring.config import Settings
 from mainspring.core.access import ID_BYTES, SECRET_BYTES, new_key
 from mainspring.domain.namespaces import DEFAULT_NAMESPACE
 from mainspring.ports.access import Scope
+from mainspring.ports.whole import WholeStore
 from mainspring.wiring.api import api_running
 from mainspring.wiring.store import open_store
 
@@ -28,7 +28,7 @@ class Api:
     """A running API and what stands behind it."""
 
     url: str
-    store: PostgresStore
+    store: WholeStore
     application: Application
     said: list[str]
 

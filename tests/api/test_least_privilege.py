@@ -12,10 +12,10 @@ import pytest
 
 from api.conftest import Api, started
 from mainspring.adapters.postgres.migrate import grant_services
-from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.config import Settings
 from mainspring.domain.errors import InvalidValue
 from mainspring.ports.store import TaskFilter
+from mainspring.ports.whole import WholeStore
 from mainspring.wiring.checkup import findings
 from mainspring.wiring.coordination import open_coordination
 from mainspring.wiring.scheduler import scheduler_ownership, scheduler_service
@@ -120,7 +120,7 @@ async def scheduled(services: str, api: Api) -> None:
         await coordination.close()
 
 
-async def kept_in_order(store: PostgresStore) -> None:
+async def kept_in_order(store: WholeStore) -> None:
     """Everything that the janitor does, months of history included."""
     assert await store.prepare_history(6)
     await store.drop_history(30.0)

@@ -2,7 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from typing import Any
 
 import asyncpg
 import pytest
@@ -16,7 +17,11 @@ from mainspring.adapters.postgres.queued import QueuedStore
 from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.redis.link import RedisLink, RedisOptions
 from mainspring.adapters.redis.ready_queue import RedisReadyQueue
+from mainspring.adapters.sharded.shard import Shard
+from mainspring.adapters.sharded.store import ShardedStore
 from mainspring.adapters.system import SystemChance, SystemClock
+from mainspring.domain.ids import PARTITIONS
+from mainspring.domain.shards import ShardMap
 from mainspring.ports.coordination import Fence
 from mainspring.ports.store import Claim, ClaimRequest, Store
 from mainspring.scheduler.feeder import Feeder
@@ -24,6 +29,9 @@ from mainspring.scheduler.loop import Loop
 from manual_clock import ManualClock
 
 Opener = Callable[[], Store]
+
+SHARDS = ShardMap(tuple(partition % 2 for partition in range(PARTITIONS)))
+"""Neighbouring partitions in different shards, so that few tasks are enough to meet both."""
 
 TABLES = (
     "tasks",
@@ -50,6 +58,14 @@ def trap() -> Trap:
 
 
 @pytest.fixture(scope="session")
+def second_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The other shard of all tests that have two."""
+    name = asyncio.run(postgres_server.create_database(migrated=True))
+    yield postgres_server.dsn(name)
+    asyncio.run(postgres_server.drop_database(name))
+
+
+@pytest.fixture(scope="session")
 def shared_database(postgres_server: PostgresServer) -> Iterator[str]:
     """One database for all tests that leave nothing behind but rows."""
     name = asyncio.run(postgres_server.create_database(migrated=True))
@@ -66,35 +82,65 @@ def needs_fresh_database() -> bool:
 QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
 """The modules that also run with a ready queue before the store: what claims may find."""
 
+SHARDED = frozenset({"dead_letters", "fences", "keys", "queues", "reads", "wakeups", "workers"})
+"""The modules that also run on two databases: what is put together from answers of both, and what
+each decides by itself. All run on two stores in memory, which show the same sooner."""
+
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "adapter" in metafunc.fixturenames:
         adapters = ["memory", pytest.param("postgres", marks=pytest.mark.postgres)]
-        if metafunc.module.__name__.rpartition("test_")[2] in QUEUED:
+        name = metafunc.module.__name__.rpartition("test_")[2]
+        if name in QUEUED:
             adapters.append(pytest.param("redis", marks=pytest.mark.postgres))
+        if metafunc.definition.get_closest_marker("one_store") is None:
+            adapters.append("sharded-memory")
+            if name in SHARDED:
+                adapters.append(pytest.param("sharded-postgres", marks=pytest.mark.postgres))
         metafunc.parametrize("adapter", adapters)
 
 
 @pytest.fixture
 def dsn(request: pytest.FixtureRequest, adapter: str, needs_fresh_database: bool) -> str | None:
     """The database of the test; None: the test runs on the store in memory."""
-    if adapter == "memory":
+    if adapter.endswith("memory"):
         return None
     name = "database" if needs_fresh_database else "shared_database"
     return str(request.getfixturevalue(name))
 
 
 @pytest.fixture
+def dsns(request: pytest.FixtureRequest, adapter: str, dsn: str | None) -> list[str]:
+    """The databases of the test."""
+    known = [] if dsn is None else [dsn]
+    if adapter == "sharded-postgres":
+        known.append(str(request.getfixturevalue("second_database")))
+    return known
+
+
+@pytest.fixture
 async def opener(
-    request: pytest.FixtureRequest, adapter: str, dsn: str | None, clock: ManualClock, trap: Trap
+    request: pytest.FixtureRequest,
+    adapter: str,
+    dsns: list[str],
+    clock: ManualClock,
+    trap: Trap,
 ) -> AsyncIterator[Opener]:
     """Opens stores on one and the same set of tasks."""
-    if dsn is None:
+    if adapter == "memory":
         memory = MemoryStore(clock, hooks=trap)
         yield lambda: memory
         return
-    await remove_rows(dsn)
-    options = PoolOptions(dsn=dsn, size=4)
+    if adapter == "sharded-memory":
+        parts = [MemoryStore(clock, hooks=trap), MemoryStore(clock, hooks=trap)]
+        yield lambda: sharded(parts, clock)
+        return
+    if adapter == "sharded-postgres":
+        async for opener in sharded_postgres(dsns, clock, trap):
+            yield opener
+        return
+    await remove_rows(dsns[0])
+    options = PoolOptions(dsn=dsns[0], size=4)
     opened: list[PostgresStore] = []
 
     def open_postgres() -> Store:
@@ -133,6 +179,32 @@ class FedStore(QueuedStore):
         await Feeder(self.ready_queue, self, SoleOwner(), loop, clock).run_once()
         self._look_at = math.inf
         return await super().claim(request)
+
+
+def sharded(parts: Sequence[Any], clock: ManualClock) -> Store:
+    shards = [
+        Shard(number, f"shard {number + 1}", part, clock) for number, part in enumerate(parts)
+    ]
+    return ShardedStore(shards, SHARDS)
+
+
+async def sharded_postgres(
+    dsns: list[str], clock: ManualClock, trap: Trap
+) -> AsyncIterator[Opener]:
+    opened: list[Store] = []
+    for dsn in dsns:
+        await remove_rows(dsn)
+
+    def open_sharded() -> Store:
+        parts = [
+            PostgresStore(PoolOptions(dsn=dsn, size=4), hooks=trap, now=clock.now) for dsn in dsns
+        ]
+        opened.append(sharded(parts, clock))
+        return opened[-1]
+
+    yield open_sharded
+    for store in opened:
+        await store.close()
 
 
 async def remove_rows(dsn: str) -> None:

@@ -6,6 +6,9 @@ import pytest
 from conformance.scene import Scene
 from mainspring.domain.status import TaskStatus
 
+# The other of two databases would keep the months that are made here.
+pytestmark = pytest.mark.one_store
+
 DAY = 86400.0
 
 

@@ -59,6 +59,7 @@ async def test_a_worker_takes_labelled_tasks_of_its_queues_only(scene: Scene) ->
     assert await claimed(scene, "w", "gpu", queues=("reports",)) == [reports]
 
 
+@pytest.mark.one_store
 async def test_the_least_loaded_worker_gets_the_task_and_the_others_wait_for_it(
     scene: Scene,
 ) -> None:
@@ -72,6 +73,7 @@ async def test_the_least_loaded_worker_gets_the_task_and_the_others_wait_for_it(
     assert await claimed(scene, "idle", "gpu", "fast") == [task]
 
 
+@pytest.mark.one_store
 async def test_load_is_relative_to_slots(scene: Scene) -> None:
     await register(scene, worker("large", "gpu", slots=100), worker("small", "gpu", slots=2))
     await scene.submit_many(4)
@@ -82,6 +84,7 @@ async def test_load_is_relative_to_slots(scene: Scene) -> None:
     assert await claimed(scene, "large", "gpu") == [task]
 
 
+@pytest.mark.one_store
 async def test_a_burst_is_shared_by_load(scene: Scene) -> None:
     await register(scene, worker("a", "gpu"), worker("b", "gpu"), worker("other", "arm"))
     await scene.submit_many(2)
@@ -223,6 +226,7 @@ async def test_a_queue_is_filtered_by_with_its_branches(scene: Scene) -> None:
     assert (await scene.store.places([gpu]))[gpu].queue == "default"
 
 
+@pytest.mark.one_store
 async def test_branches_are_bounded(scene: Scene) -> None:
     few = [scene.task(queue=branch_of("q", (f"k={n}",))) for n in range(BRANCHES_MAX)]
     await scene.store.submit(few)

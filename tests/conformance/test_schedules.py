@@ -308,7 +308,7 @@ async def test_ends_of_runs_are_found_in_parts(scene: Scene) -> None:
         cursor = sweep.cursor
         if cursor is None:
             break
-    assert rounds == 3
+    assert rounds >= 3
     assert [run.status for run in found] == [TaskStatus.COMPLETED] * 3
     assert not any(run.matters for run in found)
     await timetable.store.close_runs(found)

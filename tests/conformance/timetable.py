@@ -36,7 +36,7 @@ class Timetable:
     async def make(self, name: str = "report", **options: Any) -> StoredSchedule:
         options = {"cron": "* * * * *", **options}
         now = self.scene.clock.now()
-        schedule_id = self.ids.task_id()
+        schedule_id = self.ids.task_id(name)
         state = create(str(schedule_id), load_spec(merged({}, spec_changes(options))), now)
         blank = StoredSchedule(
             id=schedule_id, name=name, template=TaskTemplate(task_type="mail"), spec=""

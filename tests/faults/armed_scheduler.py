@@ -12,9 +12,9 @@ from mainspring.adapters.logs import configure_logs
 from mainspring.adapters.postgres.store import open_store
 from mainspring.config import load
 from mainspring.ports.hooks import HookPoint
+from mainspring.wiring.connecting import pool_options
 from mainspring.wiring.coordination import open_coordination
 from mainspring.wiring.scheduler import scheduler_ownership, scheduler_service
-from mainspring.wiring.store import pool_options
 
 
 class Armed:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
@@ -13,6 +13,7 @@ from mainspring.api.schemas import In, Instant, Limit
 from mainspring.domain.errors import Forbidden
 from mainspring.domain.values import parse_instant
 from mainspring.ports.access import Access, AuditFilter, AuditRecord, Scope
+from mainspring.ports.parts import Divided
 
 
 class AuditQuery(In, frozen=True):
@@ -50,11 +51,18 @@ class AuditPage(msgspec.Struct, frozen=True, kw_only=True):
     cursor: str | None = None
     """Gives the next page; null on the last one."""
 
+    partial: bool = False
+    """A part of the store did not answer, so records of submissions that are in it are missing."""
+
+
+class Records(Access, Divided, Protocol):
+    """The audit, of which a part may be away."""
+
 
 class AuditRoutes:
     """The handler of the audit."""
 
-    def __init__(self, access: Access) -> None:
+    def __init__(self, access: Records) -> None:
         self._access = access
 
     def routes(self) -> Iterator[Route]:
@@ -85,7 +93,9 @@ class AuditRoutes:
         found = await self._access.audit(query.limit + 1, which)
         page = found[: query.limit]
         cursor = str(page[-1][1].id) if len(found) > len(page) else None
-        return Response(value=AuditPage(records=[_out(*one) for one in page], cursor=cursor))
+        is_partial = bool(self._access.missing())
+        records = [_out(*one) for one in page]
+        return Response(value=AuditPage(records=records, cursor=cursor, partial=is_partial))
 
 
 def _out(at: datetime, record: AuditRecord) -> AuditOut:

@@ -10,7 +10,7 @@ from mainspring.api.routes import Route
 from mainspring.api.schemas import HealthOut
 from mainspring.domain.errors import MainspringError
 from mainspring.ports.access import Scope
-from mainspring.ports.store import TaskReader
+from mainspring.ports.store import Store
 
 READY_SECONDS: Final = 2.0
 """A store that takes longer to answer a small question is not ready."""
@@ -19,7 +19,7 @@ READY_SECONDS: Final = 2.0
 class HealthRoutes:
     """The handlers for those who watch the process."""
 
-    def __init__(self, reader: TaskReader, metrics: Metrics) -> None:
+    def __init__(self, reader: Store, metrics: Metrics) -> None:
         self._reader = reader
         self._metrics = metrics
         self._document: bytes = b"{}"
@@ -83,7 +83,10 @@ class HealthRoutes:
             code = error.code if isinstance(error, MainspringError) else "store_unavailable"
             out = HealthOut(status="unavailable", parts={"store": code})
             return Response(status=503, value=out, headers=[(b"retry-after", b"1")])
-        return Response(value=HealthOut(status="ok", parts={"store": "ok"}))
+        # Whoever sends requests here shall go on: the rest of the store is there.
+        lost = {name.partition(" (")[0]: "store_unavailable" for name in self._reader.missing()}
+        status = "degraded" if lost else "ok"
+        return Response(value=HealthOut(status=status, parts={"store": "ok", **lost}))
 
     async def metrics(self, call: Call) -> Response:
         """Give out the figures as they were last seen."""

@@ -145,7 +145,7 @@ class OperationRoutes:
         query: DeadLetterQuery = call.query
         which = TaskFilter(status=TaskStatus.FAILED, task_type=query.task_type, queue=query.queue)
         page = await self._gateway.page(call.who, which, query.limit, query.cursor)
-        return Response(value=TaskPage(tasks=page.tasks, cursor=page.cursor))
+        return Response(value=TaskPage(tasks=page.tasks, cursor=page.cursor, partial=page.partial))
 
     async def dead_letter(self, call: Call) -> Response:
         """Look at one dead letter."""
@@ -169,7 +169,8 @@ class OperationRoutes:
 
     async def queues(self, call: Call) -> Response:
         """List queues."""
-        return Response(value=QueuesOut(queues=await self._gateway.queues(call.who)))
+        found = await self._gateway.queues(call.who)
+        return Response(value=QueuesOut(queues=found, partial=bool(self._gateway.missing())))
 
     async def pause(self, call: Call) -> Response:
         """Pause a queue."""
@@ -185,7 +186,8 @@ class OperationRoutes:
 
     async def workers(self, call: Call) -> Response:
         """List workers."""
-        return Response(value=WorkersOut(workers=await self._gateway.workers(call.who)))
+        found = await self._gateway.workers(call.who)
+        return Response(value=WorkersOut(workers=found, partial=bool(self._gateway.missing())))
 
     async def stats(self, call: Call) -> Response:
         """Sum up the installation, or what one namespace may see of it."""
@@ -218,6 +220,7 @@ async def stats_of(gateway: Gateway, who: Principal) -> StatsOut:
         unplaceable=sum(one.count for one in await gateway.unplaceable(who)),
         turned_away={level.value: count for level, count in shedder.turned_away.items()},
         store_answers_in_seconds=round(shedder.pressure.seconds, 4),
+        partial=bool(gateway.missing()),
     )
 
 

@@ -119,6 +119,8 @@ class SchedulesOut(msgspec.Struct, frozen=True, kw_only=True):
     """All schedules, by name."""
 
     schedules: list[Schedule]
+    partial: bool = False
+    """A part of the store did not answer, so schedules that are in it are missing here."""
 
 
 class TicksOut(msgspec.Struct, frozen=True, kw_only=True):

@@ -181,7 +181,8 @@ class ScheduleRoutes:
     async def all(self, call: Call) -> Response:
         """List schedules."""
         found = await self._gateway.looking(call.who).all()
-        return Response(value=SchedulesOut(schedules=found))
+        is_partial = bool(self._gateway.missing())
+        return Response(value=SchedulesOut(schedules=found, partial=is_partial))
 
     async def get(self, call: Call) -> Response:
         """Look at one schedule."""

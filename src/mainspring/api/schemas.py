@@ -286,6 +286,8 @@ class TaskPage(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: list[Task]
     cursor: str | None = None
+    partial: bool = False
+    """A part of the store did not answer, so what is in it is missing here."""
 
 
 class CancelOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -313,6 +315,7 @@ class QueuesOut(msgspec.Struct, frozen=True, kw_only=True):
     """All queues; counts stop at 100,000."""
 
     queues: list[QueueState]
+    partial: bool = False
 
 
 class QueueOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -326,6 +329,7 @@ class WorkersOut(msgspec.Struct, frozen=True, kw_only=True):
     """The workers that are alive."""
 
     workers: list[WorkerState]
+    partial: bool = False
 
 
 class LevelOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -352,6 +356,7 @@ class StatsOut(msgspec.Struct, frozen=True, kw_only=True):
 
     turned_away: dict[str, int]
     store_answers_in_seconds: float
+    partial: bool = False
 
 
 class LeaseOut(msgspec.Struct, frozen=True, kw_only=True):

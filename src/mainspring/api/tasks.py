@@ -235,7 +235,7 @@ class TaskRoutes:
             until=_instant(query.until, "until"),
         )
         page = await self._gateway.page(call.who, which, query.limit, query.cursor)
-        return Response(value=TaskPage(tasks=page.tasks, cursor=page.cursor))
+        return Response(value=TaskPage(tasks=page.tasks, cursor=page.cursor, partial=page.partial))
 
     async def get(self, call: Call) -> Response:
         """Look at one task."""

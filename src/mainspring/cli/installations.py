@@ -5,6 +5,7 @@ import importlib
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from mainspring.cli.output import note
 from mainspring.config import Settings
 from mainspring.core.installation import Installation
 
@@ -25,7 +26,10 @@ def with_installation(settings: Settings, work: Callable[[Installation], Awaitab
         )
         installation = await open_it(settings)
         try:
-            return await work(installation)
+            done = await work(installation)
+            for name in installation.missing():
+                note(f"{name} does not answer; what is in it is not among this")
+            return done
         finally:
             await installation.close()
 

@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "dead-letters": Entry("dead_letters", "dead_letters", "Tasks that failed for good."),
     "queues": Entry("queues", "queues", "Queues and their switches."),
     "workers": Entry("workers", "workers", "Workers that are alive."),
+    "shards": Entry("shards", "shards", "The databases that tasks are divided among."),
     "keys": Entry("keys", "keys", "Keys of the API."),
     "namespaces": Entry("keys", "namespaces", "Tenants and their quotas."),
     "audit": Entry("audit", "audit", "What was done through the API, by whom."),

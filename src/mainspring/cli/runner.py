@@ -20,7 +20,7 @@ def main() -> None:
     configure_logs(settings.log_level, settings.log_format)
     registry = load_app(arguments.app).registry if arguments.app else Registry()
     add_builtin_tasks(registry, settings)
-    run_runner(registry, arguments.fd)
+    run_runner(registry, settings, arguments.fd)
 
 
 if __name__ == "__main__":

@@ -40,14 +40,17 @@ _FILTERS: Final = ("status", "ready", "task_type", "queue", "schedule", "since",
 class _Page(msgspec.Struct):
     tasks: list[Task]
     cursor: str | None = None
+    partial: bool = False
 
 
 class _Queues(msgspec.Struct):
     queues: list[QueueState]
+    partial: bool = False
 
 
 class _Workers(msgspec.Struct):
     workers: list[WorkerState]
+    partial: bool = False
 
 
 class ApiInstallation:
@@ -59,6 +62,10 @@ class ApiInstallation:
         self.waiting = ApiWaiting(client)
         self.lifecycle = ApiLifecycle(client)
         self.schedules = ApiSchedules(client)
+
+    def missing(self) -> tuple[str, ...]:
+        """Return something if an answer said that it was partial; the API does not name it."""
+        return ("a part of the task store",) if self.lifecycle.was_partial else ()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -112,6 +119,8 @@ class ApiLifecycle:
 
     def __init__(self, client: Client) -> None:
         self._client = client
+        self.was_partial = False
+        """Whether an answer said that something is missing from it."""
 
     async def get(self, task_id: UUID) -> Task:
         """Return a task."""
@@ -152,6 +161,7 @@ class ApiLifecycle:
             size = PAGE_TASKS if left is None else min(PAGE_TASKS, left)
             request = read_as(task_requests.page(filters, cursor, size), _Page)
             page = await self._client.call(request)
+            self.was_partial = self.was_partial or page.partial
             for task in page.tasks:
                 yield task
             cursor = page.cursor
@@ -161,7 +171,9 @@ class ApiLifecycle:
 
     async def queues(self) -> list[QueueState]:
         """Return every queue."""
-        return (await self._client.call(read_as(operator_requests.queues(), _Queues))).queues
+        found = await self._client.call(read_as(operator_requests.queues(), _Queues))
+        self.was_partial = self.was_partial or found.partial
+        return found.queues
 
     async def pause(self, queue: str) -> None:
         """Let no task of a queue start until it is resumed."""
@@ -173,7 +185,9 @@ class ApiLifecycle:
 
     async def workers(self) -> list[WorkerState]:
         """Return the workers that are alive."""
-        return (await self._client.call(read_as(operator_requests.workers(), _Workers))).workers
+        found = await self._client.call(read_as(operator_requests.workers(), _Workers))
+        self.was_partial = self.was_partial or found.partial
+        return found.workers
 
 
 def client_of(settings: Settings, timeout: float) -> Client:

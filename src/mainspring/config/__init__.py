@@ -23,6 +23,8 @@ from mainspring.config.settings import (
     masked,
     without_password,
 )
+from mainspring.config.shards import shard_settings
+from mainspring.config.urls import split_urls
 
 __all__ = [
     "FILE_NAME",
@@ -38,6 +40,8 @@ __all__ = [
     "is_safe_url",
     "load",
     "masked",
+    "shard_settings",
+    "split_urls",
     "unknown_variables",
     "without_password",
 ]

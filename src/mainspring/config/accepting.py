@@ -6,11 +6,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mainspring.config.settings import Entry
+from mainspring.config.urls import split_urls
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.placement import check_offered
 from mainspring.domain.values import check_name, shown
 
 _WHOLE_NUMBER_LENGTH_MAX: Final = 18
+_LISTS: Final = frozenset({"database_url", "database_direct_url"})
 
 
 def accept(entry: Entry, label: str, value: object) -> object:
@@ -29,11 +31,14 @@ def accept(entry: Entry, label: str, value: object) -> object:
 
 
 def _accept_text(entry: Entry, label: str, value: object) -> str:
+    if entry.name in _LISTS and isinstance(value, list):
+        value = ",".join(map(str, value))
     if not isinstance(value, str) or "\x00" in value:
         raise InvalidValue(f"{label} is {shown(value)}; give text")
     text = value.strip()
     if entry.name.startswith("database_") and text:
-        _check_database_url(text, label)
+        for url in split_urls(text) or (text,):
+            _check_database_url(url, label)
     return text.lower() if entry.facts.choices else text
 
 

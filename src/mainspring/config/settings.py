@@ -13,6 +13,7 @@ from mainspring.config.ready_queue import ReadyQueueSettings
 from mainspring.config.remote import RemoteSettings
 from mainspring.config.rpc import RpcSettings
 from mainspring.config.security import SecuritySettings
+from mainspring.config.urls import split_urls
 from mainspring.domain.priority import Level
 
 PREFIX: Final = "MAINSPRING_"
@@ -34,7 +35,8 @@ class Settings(
     database_url: Annotated[
         str,
         Facts(
-            "PostgreSQL to keep tasks in, such as `postgresql://user@host:5432/name`. "
+            "PostgreSQL to keep tasks in, such as `postgresql://user@host:5432/name`. Several, "
+            "separated by commas (a list in the file), are shards. "
             "Empty: the server that `mainspring up` runs itself",
             secret=True,
         ),
@@ -43,7 +45,8 @@ class Settings(
         str,
         Facts(
             "The same database past a pooler such as PgBouncer, for hints between "
-            "processes and for migrations. Empty: `database_url`",
+            "processes and for migrations; with shards a list in the same order. "
+            "Empty: `database_url`",
             secret=True,
         ),
     ] = ""
@@ -282,7 +285,7 @@ def masked(settings: Settings, entry: Entry) -> object:
         return value
     if not entry.name.endswith("_url"):
         return "***"
-    urls = value.split(",") if entry.name == "etcd_url" else [value]
+    urls = value.split(",") if entry.name == "etcd_url" else split_urls(value)
     return ",".join(without_password(url.strip()) for url in urls)
 
 

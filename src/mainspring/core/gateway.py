@@ -139,7 +139,7 @@ class Gateway:
             which, queue=queue, schedule=schedule, queues=await self.queues_of(who)
         )
         page = await self._store.page(visible, limit, cursor)
-        return Page([plain_task(task) for task in page.tasks], page.cursor)
+        return Page([plain_task(task) for task in page.tasks], page.cursor, page.partial)
 
     async def cancel(self, who: Principal, task_id: UUID, reason: str | None) -> CancelState:
         """Cancel a task; raises `TaskNotFound` or `TaskAlreadyFinished`."""
@@ -205,6 +205,10 @@ class Gateway:
                 queues = None if mine is None else tuple(map(plain_queue, mine))
                 found.append(msgspec.structs.replace(worker, queues=queues))
         return found
+
+    def missing(self) -> tuple[str, ...]:
+        """Return the parts of the store that do not answer: lists and sums leave them out."""
+        return self._store.missing()
 
     async def queues_of(self, who: Principal) -> tuple[str, ...]:
         """Return the stored names of the queues that who asks may see."""

@@ -154,6 +154,10 @@ class Installation(Protocol):
         """Schedules."""
         ...
 
+    def missing(self) -> tuple[str, ...]:
+        """Return what did not answer, so that it is missing from what was listed."""
+        ...
+
     async def close(self) -> None:
         """Release what is open. Safe to call twice."""
         ...

@@ -11,6 +11,7 @@ import msgspec
 
 from mainspring.domain.cron import zone_fingerprint
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.ids import beside
 from mainspring.domain.schedule import (
     BackfillRun,
     OverlapPolicy,
@@ -206,7 +207,8 @@ def _task(
 ) -> NewTask:
     template = stored.template
     return NewTask(
-        id=task_id,
+        # What a schedule makes is stored together with its ticks, so in its partition.
+        id=beside(task_id, stored.id),
         task_type=template.task_type,
         payload=template.payload,
         queue=template.queue,

@@ -5,14 +5,15 @@ another key, not even with the right token: tokens are small numbers. Who held a
 never changes, so looking before a guarded write is enough.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeVar
 from uuid import UUID
 
 import msgspec
 
 from mainspring.core.access import Principal
-from mainspring.domain.errors import MainspringError, StaleLease, TaskNotFound
+from mainspring.domain.errors import MainspringError, StaleLease, TaskNotFound, Unavailable
 from mainspring.domain.namespaces import plain_queue
 from mainspring.domain.priority import FairShare, Level, rank
 from mainspring.domain.status import TaskStatus
@@ -34,6 +35,8 @@ from mainspring.domain.values import check_name
 from mainspring.ports.access import Scope
 from mainspring.ports.clock import Chance, Clock
 from mainspring.ports.store import ClaimRequest, Place, Store, WorkerState
+
+T = TypeVar("T")
 
 LEASES_MAX: Final = 1000
 LEASE_SECONDS_MIN: Final = 1.0
@@ -142,15 +145,36 @@ class RemoteWork:
     async def heartbeat(
         self, who: Principal, worker: str, leases: Sequence[LeaseRef], lease_seconds: float
     ) -> list[Renewal]:
-        """Renew leases; those of others come back as not held."""
+        """Renew leases; those of others come back as not held. When a part of the store is away
+        the others have been renewed before that is said.
+        """
         who.require(Scope.WORK)
-        held = await self._held(who, worker, leases)
-        renewed = {
-            (renewal.id, renewal.fencing_token): renewal
-            for renewal in await self._store.heartbeat(held, lease_seconds)
-        }
+        answers = await asyncio.gather(
+            *(
+                self._renew(who, worker, part, lease_seconds)
+                for part in self._by_part(leases, lambda lease: lease.id)
+            ),
+            return_exceptions=True,
+        )
+        renewed: dict[tuple[UUID, int], Renewal] = {}
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+            renewed |= {(renewal.id, renewal.fencing_token): renewal for renewal in answer}
         lost = [Renewal(lease.id, lease.fencing_token, held=False) for lease in leases]
         return [renewed.get((one.id, one.fencing_token), one) for one in lost]
+
+    async def _renew(
+        self, who: Principal, worker: str, leases: Sequence[LeaseRef], lease_seconds: float
+    ) -> list[Renewal]:
+        held = await self._held(who, worker, leases)
+        return await self._store.heartbeat(held, lease_seconds)
+
+    def _by_part(self, items: Iterable[T], id_of: Callable[[T], UUID]) -> list[list[T]]:
+        parts: dict[int, list[T]] = {}
+        for item in items:
+            parts.setdefault(self._store.shard_of(id_of(item)), []).append(item)
+        return list(parts.values())
 
     async def progress(self, who: Principal, worker: str, lease: LeaseRef, text: str) -> None:
         """Record progress, JSON text, of a running task; raises `StaleLease`."""
@@ -171,8 +195,30 @@ class RemoteWork:
     async def end_many(
         self, who: Principal, worker: str, ends: Sequence[tuple[LeaseRef, Ending | Report]]
     ) -> list[Outcome]:
-        """End attempts, each on its own, and answer for each in order."""
+        """End attempts, each on its own, and answer for each in order; with the outage for those
+        in a part of the store that is away, unless it is the only one.
+        """
         who.require(Scope.WORK)
+        numbered = self._by_part(enumerate(ends), lambda one: one[1][0].id)
+        if len(numbered) <= 1:
+            return await self._end_many(who, worker, ends)
+        answers = await asyncio.gather(
+            *(self._end_many(who, worker, [end for _, end in part]) for part in numbered),
+            return_exceptions=True,
+        )
+        outcomes: dict[int, Outcome] = {}
+        for part, answer in zip(numbered, answers, strict=True):
+            if isinstance(answer, Unavailable):
+                outcomes |= {at: answer for at, _ in part}
+            elif isinstance(answer, BaseException):
+                raise answer
+            else:
+                outcomes |= {at: one for (at, _), one in zip(part, answer, strict=True)}
+        return [outcomes[at] for at in range(len(ends))]
+
+    async def _end_many(
+        self, who: Principal, worker: str, ends: Sequence[tuple[LeaseRef, Ending | Report]]
+    ) -> list[Outcome]:
         places = await self._store.places(list({lease.id for lease, _ in ends}))
         outcomes: dict[int, Outcome] = {}
         settlements: dict[LeaseRef, tuple[int, Settlement]] = {}

@@ -1,5 +1,7 @@
 """Schedules for every transport: each verb with who asks as its first argument."""
 
+from typing import Protocol
+
 from mainspring.core.access import Principal
 from mainspring.core.quotas import Quotas
 from mainspring.core.schedule_view import Schedule
@@ -8,19 +10,28 @@ from mainspring.core.tenant_schedules import TenantSchedules
 from mainspring.domain.errors import QuotaExceeded, ScheduleNotFound
 from mainspring.ports.access import Scope
 from mainspring.ports.clock import Clock, IdSource
+from mainspring.ports.parts import Divided
 from mainspring.ports.schedules import ScheduleBook
 
 _RETRY_SECONDS = 60.0
 
 
+class DividedBook(ScheduleBook, Divided, Protocol):
+    """The schedules, of which a part may be away."""
+
+
 class ScheduleGateway:
     """Gives who asks the use cases on their own schedules."""
 
-    def __init__(self, book: ScheduleBook, quotas: Quotas, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, book: DividedBook, quotas: Quotas, clock: Clock, ids: IdSource) -> None:
         self._book = book
         self._quotas = quotas
         self._clock = clock
         self._ids = ids
+
+    def missing(self) -> tuple[str, ...]:
+        """Return the parts of the store that do not answer: lists leave out what is in them."""
+        return self._book.missing()
 
     def looking(self, who: Principal) -> Schedules:
         """Return what reads schedules."""

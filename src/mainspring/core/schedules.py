@@ -128,7 +128,8 @@ class Schedules:
             if known is not None:
                 return await self._meet(known, spec, template, on_conflict)
             now = await self._store.store_time()
-            schedule_id = self._ids.task_id()
+            # The name decides the partition, so that it is unique within one shard.
+            schedule_id = self._ids.task_id(name)
             state = create(str(schedule_id), spec, now)
             blank = StoredSchedule(id=schedule_id, name=name, template=template, spec="")
             stored = with_state(blank, state, now)

@@ -1,7 +1,7 @@
 """Everything that one event loop of a process uses to work with tasks."""
 
-from mainspring.core.group_commit import GroupCommit
 from mainspring.core.lifecycle import Lifecycle
+from mainspring.core.routed_commits import commits_on
 from mainspring.core.schedules import Schedules
 from mainspring.core.submission import Submissions
 from mainspring.core.waiting import Waiting
@@ -20,9 +20,11 @@ class Session:
         self.schedules = Schedules(store, clock, ids)
         self.lifecycle = Lifecycle(store)
         self.waiting = Waiting(store, clock)
-        self.submissions = Submissions(
-            GroupCommit(store, clock, timeout_seconds=submit_timeout_seconds)
-        )
+        self.submissions = Submissions(commits_on(store, clock, submit_timeout_seconds))
+
+    def missing(self) -> tuple[str, ...]:
+        """Return the parts of the store that do not answer."""
+        return self.store.missing()
 
     async def close(self) -> None:
         """Let what is on its way arrive, then release the store. Safe to call twice."""

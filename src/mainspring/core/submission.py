@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from mainspring.core.builtin_tasks import check_builtin
 from mainspring.core.definitions import check_text, misfit
-from mainspring.core.group_commit import GroupCommit
 from mainspring.core.json_encoding import encode
 from mainspring.core.options import DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
 from mainspring.core.registry import TaskDefinition
+from mainspring.core.routed_commits import Commits
 from mainspring.domain.errors import InvalidValue, KeyConflict, MainspringError, PayloadTooLarge
 from mainspring.domain.placement import branch_of
 from mainspring.domain.task import DEFAULT_QUEUE, NewTask, Submission
@@ -118,7 +118,7 @@ def _defaults_of(definition: TaskDefinition | None) -> TaskOptions:
 class Submissions:
     """Stores built tasks durably."""
 
-    def __init__(self, commits: GroupCommit) -> None:
+    def __init__(self, commits: Commits) -> None:
         self._commits = commits
 
     async def submit(

@@ -7,6 +7,7 @@ them, which keeps all tasks of one key in one partition and so its uniqueness wi
 """
 
 import hashlib
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
@@ -46,6 +47,18 @@ def key_tail(key: str) -> int:
 def partition_of(task_id: UUID, count: int = PARTITIONS) -> int:
     """Return the partition that a task belongs to."""
     return (task_id.int & _TAIL_MASK) % count
+
+
+def beside(task_id: UUID, other: UUID) -> UUID:
+    """Return an id like this one in the partition of the other."""
+    return UUID(int=task_id.int & ~_TAIL_MASK | other.int & _TAIL_MASK)
+
+
+def moved_into(task_id: UUID, partitions: Sequence[int]) -> UUID:
+    """Return an id like this one in one of these partitions, each of them as likely."""
+    tail = task_id.int & _TAIL_MASK
+    moved = tail // PARTITIONS * PARTITIONS + partitions[tail % len(partitions)]
+    return UUID(int=task_id.int & ~_TAIL_MASK | moved)
 
 
 def milliseconds_of(task_id: UUID) -> int:

@@ -90,6 +90,9 @@ class AuditFilter(msgspec.Struct, frozen=True, kw_only=True):
     before: int | None = None
     """Only those whose id is smaller: the next page after the record of that id."""
 
+    until: datetime | None = None
+    """Only those from before this time."""
+
 
 ALL_RECORDS: Final = AuditFilter()
 

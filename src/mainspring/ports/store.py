@@ -35,6 +35,7 @@ from mainspring.domain.task import (
     Task,
 )
 from mainspring.ports.branches import BranchState, Unplaceable
+from mainspring.ports.parts import Divided
 from mainspring.ports.schedules import ScheduleStore
 
 
@@ -174,6 +175,8 @@ class Page(msgspec.Struct, frozen=True):
 
     tasks: list[Task]
     cursor: str | None = None
+    partial: bool = False
+    """A part of the store did not answer, so its tasks are not among these."""
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
@@ -384,9 +387,21 @@ class Wakeups(Protocol):
 
 
 class Store(
-    TaskStore, DeadLetters, TaskReader, Queues, Workers, Housekeeping, ScheduleStore, Protocol
+    TaskStore,
+    DeadLetters,
+    TaskReader,
+    Queues,
+    Workers,
+    Housekeeping,
+    ScheduleStore,
+    Divided,
+    Protocol,
 ):
     """Everything that one adapter of the store provides."""
+
+    def parts(self) -> "Sequence[Store]":
+        """Return the parts by number, for duties that are done in each of them by itself."""
+        ...
 
     def wakeups(self) -> Wakeups:
         """Return a new listener for hints."""

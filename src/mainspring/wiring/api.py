@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.api.application import Application
 from mainspring.api.audit import AuditRoutes
@@ -29,12 +28,15 @@ from mainspring.core.auditing import AuditTrail
 from mainspring.core.gateway import Gateway
 from mainspring.core.intake import Intake
 from mainspring.core.quotas import Quotas
+from mainspring.core.reachable_ids import ReachableIds
 from mainspring.core.remote_work import RemoteWork
 from mainspring.core.schedule_gateway import ScheduleGateway
 from mainspring.core.session import Session
 from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
 from mainspring.ports.access import Tokens
+from mainspring.ports.clock import IdSource
+from mainspring.ports.whole import WholeStore
 from mainspring.wiring.entrance import check_exposure, exposures, tls_of, tokens_of
 from mainspring.wiring.graphql import graphql_routes
 
@@ -44,10 +46,12 @@ Tell = Callable[[str], None]
 class ApiServices:
     """Everything behind the API that does not depend on the protocol."""
 
-    def __init__(self, store: PostgresStore, settings: Settings) -> None:
+    def __init__(self, store: WholeStore, settings: Settings) -> None:
         clock = SystemClock()
         self.clock = clock
-        self.ids = SystemIds()
+        self.ids: IdSource = SystemIds()
+        if len(store.parts()) > 1:
+            self.ids = ReachableIds(self.ids, store)
         self.session = Session(store, clock, self.ids, settings.submit_timeout_seconds)
         self.shedder = Shedder(store, clock, _thresholds(settings))
         self.quotas = Quotas(store, store, clock)
@@ -79,7 +83,7 @@ class ApiServices:
             await self.tokens.close()
 
 
-def rest_application(services: ApiServices, store: PostgresStore) -> Application:
+def rest_application(services: ApiServices, store: WholeStore) -> Application:
     """Return the REST API."""
     health = HealthRoutes(store, services.metrics)
     routes: list[Route] = [
@@ -102,7 +106,7 @@ def rest_application(services: ApiServices, store: PostgresStore) -> Application
 
 @asynccontextmanager
 async def api_running(
-    store: PostgresStore, settings: Settings, tell: Tell
+    store: WholeStore, settings: Settings, tell: Tell
 ) -> AsyncIterator[Application]:
     """Serve the API on a store for the time of the block.
 
@@ -162,7 +166,7 @@ async def _fetch_keys(tokens: Tokens, tell: Tell) -> None:
         tell(f"warning: no token can be accepted yet: {problem}")
 
 
-async def _has_keys(store: PostgresStore) -> bool:
+async def _has_keys(store: WholeStore) -> bool:
     return any(key.is_valid for key in await store.keys())
 
 

@@ -1,5 +1,6 @@
 """Checking every configured part, one finding each."""
 
+import importlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from typing import Final
@@ -9,13 +10,14 @@ import msgspec
 from mainspring.adapters.postgres.checkup import ServerFacts, held_snapshot, server_facts
 from mainspring.adapters.postgres.safety import Severity, durability, inspect
 from mainspring.adapters.system import SystemClock
-from mainspring.config import Settings, unknown_variables, without_password
-from mainspring.domain.errors import MainspringError
+from mainspring.config import Settings, shard_settings, unknown_variables, without_password
+from mainspring.domain.errors import MainspringError, StoreUnavailable
 from mainspring.ports.clock import Clock
+from mainspring.wiring.connecting import database_url, direct_url
 from mainspring.wiring.coordination import coordination_findings
 from mainspring.wiring.exposure import plain_connections
 from mainspring.wiring.ready_queue import ready_queue_findings
-from mainspring.wiring.store import database_url, migration_plan, open_store
+from mainspring.wiring.store import migration_plan, open_store
 
 OFFSET_SECONDS_MAX: Final = 1.0
 SNAPSHOT_SECONDS_MAX: Final = 300.0
@@ -23,6 +25,8 @@ UNSERVED_SECONDS: Final = 10.0
 """Ready tasks that have waited for less may just be the next to be claimed."""
 
 _CONNECTIONS_MIN: Final = 20
+_SHARDS: Final = "mainspring.wiring.shards"
+"""Loaded only where there are several."""
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -51,11 +55,42 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
         yield Finding("etcd", is_well, detail)
     for is_well, detail in await ready_queue_findings(settings):
         yield Finding("redis", is_well, detail)
+    parts = shard_settings(settings)
+    usable = 0
+    for place, part in enumerate(parts, 1):
+        async for finding in _of_database(part):
+            usable += finding.check == "schema" and finding.ok
+            mark = f"shard {place}: " if len(parts) > 1 else ""
+            yield msgspec.structs.replace(finding, check=mark + finding.check)
+    if not usable:
+        return
+    if len(parts) > 1:
+        finding = await _of_shards(settings)
+        yield finding
+        if not finding.ok:
+            return
+    async for finding in _workers(settings):
+        yield finding
+
+
+async def _of_shards(settings: Settings) -> Finding:
+    try:
+        labels = await importlib.import_module(_SHARDS).shard_labels(settings)
+    except MainspringError as error:
+        return Finding("shards", ok=False, detail=error.message)
+    lost = [name for name, label in labels if isinstance(label, MainspringError)]
+    detail = f"{len(labels)} databases in their order, under one map"
+    return Finding(
+        "shards", not lost, f"these do not answer: {', '.join(lost)}" if lost else detail
+    )
+
+
+async def _of_database(settings: Settings) -> AsyncIterator[Finding]:
     clock = SystemClock()
     try:
         url = database_url(settings)
         sent = clock.monotonic()
-        facts = await server_facts(settings.database_direct_url or url)
+        facts = await server_facts(direct_url(settings))
         took = clock.monotonic() - sent
     except MainspringError as error:
         yield Finding("database", ok=False, detail=error.message)
@@ -78,9 +113,6 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
         not missing,
         f"missing: {names}; run `mainspring migrate`" if missing else "up to date",
     )
-    if not missing:
-        async for finding in _workers(settings):
-            yield finding
 
 
 def _of_server(facts: ServerFacts, clock: Clock, took: float) -> list[Finding]:
@@ -146,16 +178,26 @@ async def risks(settings: Settings) -> list[str]:
     """Return a sentence for each setting of the server that endangers what it was told to keep,
     and for each connection on which others may read along.
     """
-    found = await inspect(settings.database_direct_url or database_url(settings), session=False)
-    dangers = [one.message for one in found if one.severity is Severity.WARNING]
-    return [*dangers, *plain_connections(settings)]
+    parts = shard_settings(settings)
+    dangers: list[str] = []
+    for place, part in enumerate(parts, 1):
+        try:
+            found = await inspect(direct_url(part), session=False)
+        except StoreUnavailable as error:
+            if len(parts) == 1:
+                raise
+            dangers.append(f"shard {place} does not answer, the others go on: {error.message}")
+            continue
+        dangers += [one.message for one in found if one.severity is Severity.WARNING]
+        dangers += plain_connections(part)
+    return list(dict.fromkeys(dangers))
 
 
 async def facts_of(settings: Settings) -> ServerFacts:
     """Return what the database server says of itself."""
-    return await server_facts(settings.database_direct_url or database_url(settings))
+    return await server_facts(direct_url(settings))
 
 
 def old_snapshot(settings: Settings) -> AbstractAsyncContextManager[None]:
     """Hold a snapshot on the database for the time of a block; it keeps dead rows alive."""
-    return held_snapshot(settings.database_direct_url or database_url(settings))
+    return held_snapshot(direct_url(settings))

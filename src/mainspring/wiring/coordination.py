@@ -7,7 +7,7 @@ from mainspring.adapters.postgres.coordination import PostgresCoordination
 from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings
 from mainspring.ports.coordination import Coordination
-from mainspring.wiring.store import pool_options
+from mainspring.wiring.connecting import pool_options
 
 _ETCD: Final = "mainspring.wiring.etcd"
 """Loaded only where etcd is used: it takes a while."""

@@ -1,11 +1,12 @@
 """A runner process: executes handlers for the agent that started it."""
 
 from mainspring.adapters.system import SystemClock
+from mainspring.config import Settings
 from mainspring.core.registry import Registry
 from mainspring.wiring.transactions import caller_transactions
 from mainspring.worker.runner import runner_main
 
 
-def run_runner(registry: Registry, fd: int) -> None:
+def run_runner(registry: Registry, settings: Settings, fd: int) -> None:
     """Execute attempts that arrive on the socket `fd` until the agent is gone."""
-    runner_main(registry, caller_transactions(), SystemClock(), fd)
+    runner_main(registry, caller_transactions(lambda: settings), SystemClock(), fd)

@@ -6,6 +6,7 @@ from mainspring.config import Settings
 from mainspring.core.declarations import deploy
 from mainspring.core.registry import Registry
 from mainspring.core.schedules import Schedules
+from mainspring.core.service import Service
 from mainspring.ports.coordination import Coordination
 from mainspring.ports.hooks import Hooks
 from mainspring.ports.store import Store
@@ -40,7 +41,8 @@ def scheduler_service(
     """Return the duties of one scheduler process on a store; `alert` is told of missed runs.
 
     Planning and feeding the ready queue go by ownership. The other duties are safe to do twice, and
-    so important that they go on while schedulers cannot meet.
+    so important that they go on while schedulers cannot meet. Each shard has duties of its own, so
+    that one that is away holds up nothing in the others.
     """
     clock, chance = SystemClock(), SystemChance()
     loop = Loop(clock, chance)
@@ -51,21 +53,16 @@ def scheduler_service(
     )
     # With short leases it is meant to be quick, so it looks more often than every lease.
     rescue_seconds = min(RESCUE_SECONDS, settings.lease_seconds / 2)
-    feeders = (
-        [Feeder(store.ready_queue, store, ownership, loop, clock)]
-        if isinstance(store, QueuedStore)
-        else []
-    )
-    return SchedulerService(
-        [
-            ownership,
-            Planner(store, clock, chance, SystemIds(), alert=alert, ownership=ownership),
-            Rescuer(store, loop, seconds=rescue_seconds),
-            Janitor(store, loop, keep),
-            PlacementWatch(store, loop),
-            *feeders,
+    duties: list[Service] = [ownership, PlacementWatch(store, loop)]
+    for part in store.parts():
+        duties += [
+            Planner(part, clock, chance, SystemIds(), alert=alert, ownership=ownership),
+            Rescuer(part, loop, seconds=rescue_seconds),
+            Janitor(part, loop, keep),
         ]
-    )
+    if isinstance(store, QueuedStore):
+        duties.append(Feeder(store.ready_queue, store, ownership, loop, clock))
+    return SchedulerService(duties)
 
 
 async def deploy_schedules(store: Store, registry: Registry | None) -> None:

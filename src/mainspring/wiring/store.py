@@ -1,17 +1,23 @@
 """The task store and the sessions on it."""
 
+import importlib
+from collections.abc import Sequence
+from typing import Final
+
 from mainspring.adapters.postgres import migrate as migrations
-from mainspring.adapters.postgres.pool import PoolOptions
 from mainspring.adapters.postgres.queued import open_queued_store
-from mainspring.adapters.postgres.store import PostgresStore
+from mainspring.adapters.postgres.shards import label_shards
 from mainspring.adapters.postgres.store import open_store as open_postgres
 from mainspring.adapters.system import SystemClock, SystemIds
-from mainspring.config import Settings
+from mainspring.config import Settings, shard_settings, split_urls
 from mainspring.core.session import Session
-from mainspring.domain.errors import StoreUnavailable
+from mainspring.domain.errors import InvalidConfiguration
 from mainspring.ports.clock import Clock, IdSource
-from mainspring.wiring import state_file
+from mainspring.ports.whole import WholeStore
+from mainspring.wiring.connecting import direct_url, pool_options
 from mainspring.wiring.ready_queue import open_ready_queue
+
+_SHARDS: Final = "mainspring.wiring.shards"
 
 
 def system_clock() -> Clock:
@@ -33,9 +39,18 @@ async def open_session(settings: Settings) -> Session:
     return Session(store, SystemClock(), SystemIds(), settings.submit_timeout_seconds)
 
 
-async def open_store(settings: Settings) -> PostgresStore:
+async def open_store(settings: Settings) -> WholeStore:
     """Open the task store, with the ready queue if there is one; raises as `open_session` does."""
     queue = open_ready_queue(settings)
+    if len(split_urls(settings.database_url)) > 1:
+        if queue is not None:
+            raise InvalidConfiguration(
+                "ready_queue is redis and database_url names several databases; a ready queue "
+                "works with one, so leave ready_queue out or name one database"
+            )
+        # What it needs is not loaded by those who have one database.
+        store: WholeStore = await importlib.import_module(_SHARDS).open_shards(settings)
+        return store
     if queue is not None:
         limit_seconds = settings.level_limit_seconds
         return await open_queued_store(pool_options(settings), queue, limit_seconds=limit_seconds)
@@ -43,50 +58,38 @@ async def open_store(settings: Settings) -> PostgresStore:
 
 
 async def migrate(settings: Settings) -> list[str]:
-    """Bring the database to the schema of this version; return the names of the steps done."""
-    return [_name(step) for step in await migrations.migrate(_direct_url(settings))]
+    """Bring the database, or each of the shards, to the schema of this version; return the names
+    of the steps done. New databases become shards by it, in their order.
+    """
+    parts = shard_settings(settings)
+    done = [
+        _mark(place, parts) + _name(step)
+        for place, part in enumerate(parts)
+        for step in await migrations.migrate(direct_url(part))
+    ]
+    if len(parts) > 1:
+        await label_shards([direct_url(part) for part in parts], SystemIds().task_id())
+    return done
 
 
 async def grant_services(settings: Settings, role: str) -> None:
     """Give a database role what the services need; raises `InvalidValue` if there is none."""
-    await migrations.grant_services(_direct_url(settings), role)
+    for part in shard_settings(settings):
+        await migrations.grant_services(direct_url(part), role)
 
 
 async def migration_plan(settings: Settings) -> list[tuple[str, str]]:
     """Return what `migrate` would do: the name and the SQL of each step."""
-    return [(_name(step), step.sql) for step in await migrations.plan(_direct_url(settings))]
+    parts = shard_settings(settings)
+    return [
+        (_mark(place, parts) + _name(step), step.sql)
+        for place, part in enumerate(parts)
+        for step in await migrations.plan(direct_url(part))
+    ]
 
 
-def database_url(settings: Settings) -> str:
-    """Return the database to use: the configured one, or that of a running `mainspring up`.
-
-    Raises `StoreUnavailable` when there is neither.
-    """
-    if settings.database_url:
-        return settings.database_url
-    running = state_file.read(settings.data_dir)
-    if running is None:
-        raise StoreUnavailable(
-            f"no database is configured and no `mainspring up` runs on {settings.data_dir}; set "
-            "MAINSPRING_DATABASE_URL, or start `mainspring up` in this directory"
-        )
-    return running.database_url
-
-
-def pool_options(settings: Settings) -> PoolOptions:
-    """Return how to connect to the database; raises as `database_url` does."""
-    direct = settings.database_direct_url or None
-    return PoolOptions(
-        dsn=database_url(settings),
-        direct_dsn=direct,
-        # A way past a pooler is only named where there is one.
-        pooled=settings.database_pooled or direct is not None,
-        size=settings.database_pool_size,
-    )
-
-
-def _direct_url(settings: Settings) -> str:
-    return settings.database_direct_url or database_url(settings)
+def _mark(place: int, parts: Sequence[Settings]) -> str:
+    return f"shard {place + 1}: " if len(parts) > 1 else ""
 
 
 def _name(step: migrations.Migration) -> str:

@@ -2,9 +2,9 @@
 
 from mainspring.adapters.postgres.yardstick import rows_per_second
 from mainspring.config import Settings
-from mainspring.wiring.store import database_url
+from mainspring.wiring.connecting import direct_url
 
 
 async def reference_rate(settings: Settings) -> float:
     """Do the fixed work on the configured database; raises when that cannot be done there."""
-    return await rows_per_second(settings.database_direct_url or database_url(settings))
+    return await rows_per_second(direct_url(settings))

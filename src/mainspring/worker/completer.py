@@ -1,13 +1,15 @@
 """Storing how attempts ended, in batches that form by themselves.
 
 One flight takes what has ended so far; what ends meanwhile waits for the next one, or for a second
-one beside it when a full batch has gathered. An ending is sent again for as long as the store is
-away, also when its lease is over by then: while the store was away nobody else could take the task
-either, and if someone did since, the fencing token says so.
+one beside it when a full batch has gathered. Each part of a divided store has flights of its own,
+so that one that is away holds up no ending of the others. An ending is sent again for as long as
+the store is away, also when its lease is over by then: while the store was away nobody else could
+take the task either, and if someone did since, the fencing token says so.
 """
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -48,6 +50,14 @@ class _Item(msgspec.Struct, eq=False, gc=False):
     """An earlier try of it may have been stored."""
 
 
+class _Line:
+    """The endings that go to one part of the store."""
+
+    def __init__(self) -> None:
+        self.waiting: deque[_Item] = deque()
+        self.flights: set[asyncio.Task[None]] = set()
+
+
 class Completer:
     """Takes endings and stores them; `holdings` loses each lease that is done with."""
 
@@ -59,49 +69,57 @@ class Completer:
         self._batch_tasks = setting.options.claim_limit
         self._holdings = holdings
         self._stats = stats
-        self._waiting: deque[_Item] = deque()
-        self._flights: set[asyncio.Task[None]] = set()
+        self._lines: dict[int, _Line] = {}
 
     @property
     def is_behind(self) -> bool:
         """Whether endings wait that should be stored before more tasks are run."""
-        return len(self._waiting) > BEHIND_BATCHES * self._batch_tasks
+        waiting = sum(len(line.waiting) for line in self._lines.values())
+        return waiting > BEHIND_BATCHES * self._batch_tasks
 
     def add(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
         """Store how an attempt ended, soon."""
         held.is_settling = True
-        self._waiting.append(_Item(held, ending))
-        self._take_off()
+        number = self._store.shard_of(held.lease.id)
+        line = self._lines.get(number)
+        if line is None:
+            line = self._lines[number] = _Line()
+        line.waiting.append(_Item(held, ending))
+        self._take_off(line)
 
     async def finish(self) -> None:
         """Wait until everything has been stored or given up."""
-        while self._flights:
-            await asyncio.wait(tuple(self._flights))
+        while flights := self._flights():
+            await asyncio.wait(flights)
 
     async def close(self) -> None:
         """Give up what could not be stored; its leases end by themselves."""
-        self._waiting.clear()
-        flights = tuple(self._flights)
+        for line in self._lines.values():
+            line.waiting.clear()
+        flights = self._flights()
         for flight in flights:
             flight.cancel()
         await asyncio.gather(*flights, return_exceptions=True)
 
-    def _take_off(self) -> None:
-        flights = len(self._flights)
-        if not self._waiting or flights >= FLIGHTS_MAX:
-            return
-        if flights and len(self._waiting) < self._batch_tasks:
-            return
-        flight = asyncio.get_running_loop().create_task(self._fly(), name="mainspring-settle")
-        self._flights.add(flight)
-        flight.add_done_callback(self._landed)
+    def _flights(self) -> tuple[asyncio.Task[None], ...]:
+        return tuple(flight for line in self._lines.values() for flight in line.flights)
 
-    def _landed(self, flight: asyncio.Task[None]) -> None:
-        self._flights.discard(flight)
-        self._take_off()
+    def _take_off(self, line: _Line) -> None:
+        flights = len(line.flights)
+        if not line.waiting or flights >= FLIGHTS_MAX:
+            return
+        if flights and len(line.waiting) < self._batch_tasks:
+            return
+        flight = asyncio.get_running_loop().create_task(self._fly(line), name="mainspring-settle")
+        line.flights.add(flight)
+        flight.add_done_callback(partial(self._landed, line))
 
-    async def _fly(self) -> None:
-        waiting = self._waiting
+    def _landed(self, line: _Line, flight: asyncio.Task[None]) -> None:
+        line.flights.discard(flight)
+        self._take_off(line)
+
+    async def _fly(self, line: _Line) -> None:
+        waiting = line.waiting
         batch = [waiting.popleft() for _ in range(min(len(waiting), self._batch_tasks))]
         pause = PAUSE_SECONDS
         try:

@@ -6,7 +6,7 @@ renewal was sent. Then, and when the store says that a lease is lost, the handle
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mainspring.domain.errors import Unavailable
@@ -61,11 +61,19 @@ class LeaseKeeper:
             if each.is_committing and not each.is_settling:
                 # Its row is locked by the handler's transaction, so this answer may take long.
                 self._renew_apart(each)
-        batches = [
-            together[start : start + BATCH_LEASES]
-            for start in range(0, len(together), BATCH_LEASES)
-        ]
-        answers = [await self._renew(batch) for batch in batches]
+        answers = await asyncio.gather(*map(self._renew_batches, self._by_part(together)))
+        return all(answers)
+
+    def _by_part(self, leases: Iterable[Held]) -> list[list[Held]]:
+        """One part of the store that is away must not cost the leases in the others."""
+        parts: dict[int, list[Held]] = {}
+        for held in leases:
+            parts.setdefault(self._store.shard_of(held.lease.id), []).append(held)
+        return list(parts.values())
+
+    async def _renew_batches(self, leases: Sequence[Held]) -> bool:
+        starts = range(0, len(leases), BATCH_LEASES)
+        answers = [await self._renew(leases[start : start + BATCH_LEASES]) for start in starts]
         return all(answers)
 
     async def renew_one(self, held: Held) -> bool:
@@ -96,6 +104,9 @@ class LeaseKeeper:
             and not held.is_settling
             and not held.is_committing
         ]
+        await asyncio.gather(*map(self._look, self._by_part(running)))
+
+    async def _look(self, running: Sequence[Held]) -> None:
         for start in range(0, len(running), BATCH_LEASES):
             batch = running[start : start + BATCH_LEASES]
             try:

@@ -35,6 +35,9 @@ _WALKS: Final = {
 }
 """Reads of a big table or its index without a condition, and why they may be."""
 
+_ONCE: Final = {"holds_anything"}
+"""Asked once in the life of a database, and any row will do."""
+
 _NOT_PLANNED: Final = re.compile(r"(CREATE|DROP)\b")
 
 _COMPLETE: Final = "SELECT mainspring.complete_v1($1, 1, '{}')"
@@ -76,7 +79,7 @@ async def test_every_look_up_stays_one(emptied: str) -> None:
     try:
         await connection.execute("SET plan_cache_mode = force_generic_plan")
         for query in QUERIES:
-            if not _NOT_PLANNED.match(query.sql):
+            if not _NOT_PLANNED.match(query.sql) and query.name not in _ONCE:
                 walks |= {
                     f"{walked} of {query.name}"
                     for walked in walked_in(await plan_of(connection, query))

@@ -2,7 +2,6 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -12,11 +11,10 @@ from mainspring.adapters.memory.placement import Branches
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables
 from mainspring.core.branches import StoredQueue, queue_states
-from mainspring.domain.errors import InvalidValue
+from mainspring.domain.cursors import cursor_before, read_cursor
 from mainspring.domain.placement import NO_WORKER, base_of, can_take, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
-from mainspring.domain.values import shown
 from mainspring.ports.branches import Unplaceable
 from mainspring.ports.store import COUNT_MAX, Backlog, Page, Place, QueueState, TaskFilter
 
@@ -36,11 +34,11 @@ class MemoryReads:
         """Return a page of tasks, newest first by id."""
         now = self._tables.now()
         found: list[Task] = []
-        for row in self._newest_first(_read_cursor(cursor)):
+        for row in self._newest_first(None if cursor is None else read_cursor(cursor)):
             if not _matches(row, which, now):
                 continue
             if len(found) == limit:
-                return Page(found, str(found[-1].task_id))
+                return Page(found, cursor_before(found[-1].task_id))
             found.append(self._task(row, now))
         return Page(found)
 
@@ -144,17 +142,4 @@ def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
         and (which.schedule is None or (row.tick and row.tick.schedule) == which.schedule)
         and (which.since is None or row.created_at >= which.since)
         and (which.until is None or row.created_at < which.until)
-    )
-
-
-def _read_cursor(cursor: str | None) -> UUID | None:
-    if cursor is None:
-        return None
-    with suppress(ValueError):
-        task_id = UUID(cursor)
-        if str(task_id) == cursor:
-            return task_id
-    raise InvalidValue(
-        f"cursor is {shown(cursor)}, which no list has given out; start again without a cursor",
-        field="cursor",
     )

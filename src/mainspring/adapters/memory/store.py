@@ -12,6 +12,7 @@ from mainspring.adapters.memory.tasks import MemoryTasks
 from mainspring.domain.priority import LIMIT_SECONDS
 from mainspring.ports.clock import Clock
 from mainspring.ports.hooks import Hooks
+from mainspring.ports.parts import Undivided
 from mainspring.ports.store import Hint, Wakeups
 
 
@@ -23,6 +24,7 @@ class MemoryStore(
     MemoryWorkers,
     MemoryHousekeeping,
     MemoryPlanning,
+    Undivided,
 ):
     """`ports.store.Store` for one process and one event loop.
 

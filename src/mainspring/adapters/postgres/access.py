@@ -91,7 +91,7 @@ class Accessing(StorePart):
     ) -> list[tuple[datetime, AuditRecord]]:
         """Return the newest records of the audit, newest first."""
         rows = await self._main.fetch(
-            _AUDIT, limit, which.namespace, which.actor, which.since, which.before
+            _AUDIT, limit, which.namespace, which.actor, which.since, which.before, which.until
         )
         return [(row["at"], _record_of(row)) for row in rows]
 

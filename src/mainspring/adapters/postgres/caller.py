@@ -11,9 +11,11 @@ code without one may drive them by a single ``send(None)`` in the thread that ow
 import re
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from inspect import isawaitable
 from typing import Any, Final
 from uuid import UUID
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -23,7 +25,9 @@ from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.submit import check_values, distinct, submissions
 from mainspring.adapters.postgres.webhooks import webhook_document
 from mainspring.domain.errors import InvalidValue, MigrationNeeded
+from mainspring.domain.ids import moved_into, partition_of
 from mainspring.domain.task import LeaseRef, NewTask, Submission
+from mainspring.domain.values import shown
 
 Rows = Sequence[Sequence[Any]]
 Run = Callable[[Any, str, tuple[Any, ...]], Awaitable[Rows]]
@@ -31,18 +35,32 @@ Run = Callable[[Any, str, tuple[Any, ...]], Awaitable[Rows]]
 _SUBMIT: Final = QUERIES["submit_within"].sql
 _COMPLETE: Final = QUERIES["complete_within"].sql
 _KEEP_WEBHOOKS: Final = QUERIES["keep_webhooks_within"].sql
+_OWN_PARTITIONS: Final = QUERIES["own_partitions"].sql
 _PLACE: Final = re.compile(r"\$(\d)")
 _NO_SCHEMA_CODES: Final = frozenset({"3F000", "42883", "42P01"})
 
 
 class PostgresCallerTransactions:
-    """`ports.transactions.CallerTransactions`."""
+    """`ports.transactions.CallerTransactions`.
+
+    With ``is_sharded`` the database of a connection may be one of several, which then keeps some of
+    the partitions: what is written through it has to be in those.
+    """
+
+    def __init__(self, is_sharded: Callable[[], bool] = lambda: False) -> None:
+        self._is_sharded = is_sharded
+        self._known: WeakKeyDictionary[Any, tuple[int, ...]] = WeakKeyDictionary()
 
     async def submit(self, connection: Any, tasks: Sequence[NewTask]) -> list[Submission]:
-        """Submit tasks that exist once the caller commits."""
+        """Submit tasks that exist once the caller commits. Where the database is a shard, tasks
+        without a key get ids that it keeps; a key that belongs to another is refused.
+        """
         run = runner_for(connection)
         if not tasks:
             return []
+        if self._is_sharded():
+            own = await self._own_partitions(run, connection)
+            tasks = [_moved(task, own) for task in tasks]
         check_values(tasks)
         batch = msgspec.json.encode([_document(task) for task in distinct(tasks)]).decode()
         rows = await _explained(run, connection, _SUBMIT, (batch,))
@@ -56,9 +74,27 @@ class PostgresCallerTransactions:
     async def complete(self, connection: Any, lease: LeaseRef, result: str | None) -> bool:
         """Complete a running task once the caller commits."""
         run = runner_for(connection)
+        if self._is_sharded():
+            _check_own(lease.id, await self._own_partitions(run, connection))
         arguments = (str(lease.id), lease.fencing_token, result)
         rows = await _explained(run, connection, _COMPLETE, arguments)
         return bool(rows[0][0])
+
+    async def _own_partitions(self, run: Run, connection: Any) -> tuple[int, ...]:
+        """Return what the database of a connection keeps, which a connection is asked once."""
+        with suppress(TypeError, KeyError):
+            return self._known[connection]
+        own = tuple(row[0] for row in await _explained(run, connection, _OWN_PARTITIONS, ()))
+        if not own:
+            raise InvalidValue(
+                "connection leads to a database that is none of the shards in database_url; give "
+                "one to a shard",
+                field="connection",
+            )
+        # Some kinds of connections cannot be remembered.
+        with suppress(TypeError):
+            self._known[connection] = own
+        return own
 
 
 def runner_for(connection: Any) -> Run:
@@ -73,6 +109,29 @@ def runner_for(connection: Any) -> Run:
         "its sessions) or Django",
         field="connection",
     )
+
+
+def _moved(task: NewTask, own: Sequence[int]) -> NewTask:
+    if partition_of(task.id) in own:
+        return task
+    if task.key is None:
+        return msgspec.structs.replace(task, id=moved_into(task.id, own))
+    raise InvalidValue(
+        f"key {shown(task.key)} belongs to partition {partition_of(task.id)}, which is not in the "
+        "shard of this connection; submit without `connection`, on a connection to the shard "
+        "that has it (`mainspring shards list`), or without a key",
+        field="connection",
+    )
+
+
+def _check_own(task_id: UUID, own: Sequence[int]) -> None:
+    if partition_of(task_id) not in own:
+        raise InvalidValue(
+            f"task {task_id} is in partition {partition_of(task_id)}, which is not in the shard "
+            "of this connection; give a connection to the shard that has it "
+            "(`mainspring shards list`)",
+            field="connection",
+        )
 
 
 async def _explained(run: Run, connection: Any, statement: str, arguments: tuple[Any, ...]) -> Rows:

@@ -17,12 +17,14 @@ import asyncpg
 from mainspring.adapters.postgres.failures import DRIVER_ERRORS, translated
 from mainspring.adapters.postgres.pool import connect
 from mainspring.adapters.postgres.queries import QUERIES
+from mainspring.adapters.postgres.shards import label_in
 from mainspring.domain.errors import (
     InvalidValue,
     MigrationDrift,
     MigrationNeeded,
     UnsupportedServer,
 )
+from mainspring.domain.shards import ShardLabel
 from mainspring.domain.values import shown
 
 SERVER_MIN: Final = 15
@@ -112,8 +114,8 @@ async def plan(dsn: str, known: Sequence[Migration] | None = None) -> list[Migra
 
 async def check(
     dsn: str, known: Sequence[Migration] | None = None, *, session: bool = True
-) -> None:
-    """Return if the database is as this version needs it.
+) -> ShardLabel | None:
+    """Return which shard the database is, if any, when it is as this version needs it.
 
     Raises `MigrationNeeded` when it is older or empty, `MigrationDrift` when it is newer or other.
     ``session`` False sends no session settings, as a pooler wants it.
@@ -124,16 +126,18 @@ async def check(
         # One transaction, so that a pooler keeps to one server meanwhile.
         async with connection.transaction(readonly=True):
             applied = await _applied(connection, known)
+            missing = [migration for migration in known if migration.number not in applied]
+            label = None if missing else await label_in(connection)
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=False) from error
     finally:
         await connection.close()
-    missing = [migration for migration in known if migration.number not in applied]
     if missing:
         state = "has no Mainspring schema" if not applied else "has an older schema"
         raise MigrationNeeded(
             f"the database {state} ({len(missing)} migrations to do); run `mainspring migrate`"
         )
+    return label
 
 
 async def _connected(dsn: str, *, session: bool = True) -> asyncpg.Connection:

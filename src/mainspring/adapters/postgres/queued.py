@@ -11,16 +11,16 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from mainspring.adapters.postgres.migrate import check
 from mainspring.adapters.postgres.pool import PoolOptions, Record
 from mainspring.adapters.postgres.publisher import Publisher
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import lease_of
-from mainspring.adapters.postgres.store import PostgresStore, server_clock
+from mainspring.adapters.postgres.store import PostgresStore, server_clock, shard_label
 from mainspring.adapters.postgres.store_time import StoreTime
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.placement import labels_of
 from mainspring.domain.priority import LANES, LIMIT_SECONDS, rank
+from mainspring.domain.shards import check_alone
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
     Lease,
@@ -287,7 +287,7 @@ async def open_queued_store(
     limit_seconds: float = LIMIT_SECONDS,
 ) -> QueuedStore:
     """Open the store as `open_store` does; the ready queue may be away."""
-    await check(options.direct_dsn or options.dsn, session=not options.pooled)
+    check_alone(await shard_label(options))
     return QueuedStore(options, queue, hooks=hooks, limit_seconds=limit_seconds)
 
 

@@ -1,8 +1,5 @@
 """Reads for people."""
 
-import base64
-import binascii
-import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Final
@@ -13,11 +10,10 @@ from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.adapters.postgres.rows import task_of
 from mainspring.core.branches import StoredQueue, queue_states
-from mainspring.domain.errors import InvalidValue
+from mainspring.domain.cursors import cursor_before, read_cursor
 from mainspring.domain.ids import floor_id
 from mainspring.domain.status import TERMINAL, TaskStatus
 from mainspring.domain.task import Task
-from mainspring.domain.values import shown
 from mainspring.ports.branches import HEAD_TASKS, Unplaceable
 from mainspring.ports.store import COUNT_MAX, Page, QueueState, TaskFilter
 
@@ -47,8 +43,6 @@ filter by time trusts that they are no further apart than this."""
 _HEAD_ROWS: Final = 100
 """The oldest ready tasks of a queue and priority that are looked at for types nobody serves."""
 
-_CHECK_BYTES: Final = 4
-_CURSOR_LENGTH: Final = 28
 _IN_HISTORY: Final = TERMINAL - {TaskStatus.FAILED}
 
 
@@ -79,11 +73,11 @@ class Reading(StorePart):
             high = floor
             if len(found) > limit:
                 return Page(
-                    [task_of(row) for row in found[:limit]], _cursor(found[limit - 1]["id"])
+                    [task_of(row) for row in found[:limit]], cursor_before(found[limit - 1]["id"])
                 )
             if floor == low:
                 return Page([task_of(row) for row in found])
-        return Page([task_of(row) for row in found], _cursor(high))
+        return Page([task_of(row) for row in found], cursor_before(high))
 
     async def statuses(self, ids: Sequence[UUID]) -> dict[UUID, TaskStatus]:
         """Return the status of those tasks that exist."""
@@ -159,25 +153,3 @@ def _bounds(which: TaskFilter) -> tuple[UUID, UUID]:
     high = _HIGHEST if which.until is None else floor_id(which.until + _CLOCKS_APART)
     low = _LOWEST if which.since is None else floor_id(which.since - _CLOCKS_APART)
     return high, low
-
-
-def read_cursor(cursor: str) -> UUID:
-    """Return the id that a cursor stands for, or raise `InvalidValue`."""
-    try:
-        if len(cursor) == _CURSOR_LENGTH:
-            data = base64.b64decode(cursor.encode("ascii"), altchars=b"-_", validate=True)
-            task_id = UUID(bytes=data[_CHECK_BYTES + 1 :])
-            if _cursor(task_id) == cursor:
-                return task_id
-    except (UnicodeEncodeError, binascii.Error, ValueError):
-        pass
-    raise InvalidValue(
-        f"cursor is {shown(cursor)}, which no list has given out; start again without a cursor",
-        field="cursor",
-    )
-
-
-def _cursor(before: UUID) -> str:
-    """Name the place before an id, with a check that a mistyped or invented one does not pass."""
-    check = hashlib.sha256(b"cursor" + before.bytes).digest()[:_CHECK_BYTES]
-    return base64.urlsafe_b64encode(b"\x01" + check + before.bytes).decode()

@@ -19,7 +19,9 @@ from mainspring.adapters.postgres.submit import Submitting
 from mainspring.adapters.postgres.wakeups import HintSender, PostgresWakeups
 from mainspring.adapters.postgres.workers import Registering
 from mainspring.domain.priority import LIMIT_SECONDS
+from mainspring.domain.shards import ShardLabel, check_alone
 from mainspring.ports.hooks import Hooks, NoHooks
+from mainspring.ports.parts import Undivided
 from mainspring.ports.store import Wakeups
 
 
@@ -36,6 +38,7 @@ class PostgresStore(
     Planning,
     Scheduling,
     Epoching,
+    Undivided,
 ):
     """`ports.store.Store` on PostgreSQL, with `ports.access.Access` and `ports.figures.Figures`.
 
@@ -86,10 +89,16 @@ async def open_store(
 ) -> PostgresStore:
     """Open the store after a look at the server's version and the schema.
 
-    Raises `UnsupportedServer`, `MigrationNeeded`, `MigrationDrift` or `StoreUnavailable`.
+    Raises `UnsupportedServer`, `MigrationNeeded`, `MigrationDrift`, `StoreUnavailable`, and
+    `InvalidConfiguration` for one shard of several.
     """
-    await check(options.direct_dsn or options.dsn, session=not options.pooled)
+    check_alone(await shard_label(options))
     return PostgresStore(options, hooks=hooks, limit_seconds=limit_seconds, now=now)
+
+
+async def shard_label(options: PoolOptions) -> ShardLabel | None:
+    """Return which shard a database is, after a look at it as `open_store` has."""
+    return await check(options.direct_dsn or options.dsn, session=not options.pooled)
 
 
 def server_clock() -> datetime | None:

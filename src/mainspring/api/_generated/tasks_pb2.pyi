@@ -308,12 +308,14 @@ class ListTasksRequest(_message.Message):
     def __init__(self, status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., schedule: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
 
 class TaskPage(_message.Message):
-    __slots__ = ("tasks", "cursor")
+    __slots__ = ("tasks", "cursor", "partial")
     TASKS_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
+    PARTIAL_FIELD_NUMBER: _ClassVar[int]
     tasks: _containers.RepeatedCompositeFieldContainer[Task]
     cursor: str
-    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., cursor: _Optional[str] = ...) -> None: ...
+    partial: bool
+    def __init__(self, tasks: _Optional[_Iterable[_Union[Task, _Mapping]]] = ..., cursor: _Optional[str] = ..., partial: _Optional[bool] = ...) -> None: ...
 
 class CancelTaskRequest(_message.Message):
     __slots__ = ("task_id", "reason")

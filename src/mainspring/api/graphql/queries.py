@@ -74,7 +74,7 @@ async def tasks(
     )
     asked = info.context
     page = await asked.gateway.page(asked.who, which, query.limit, query.cursor)
-    return TaskPage(tasks=page.tasks, cursor=page.cursor)
+    return TaskPage(tasks=page.tasks, cursor=page.cursor, partial=page.partial)
 
 
 async def task(info: Request, id: UUID) -> Task:  # noqa: A002 - the name in the schema
@@ -96,7 +96,7 @@ async def dead_letters(
     which = TaskFilter(status=TaskStatus.FAILED, task_type=query.task_type, queue=query.queue)
     asked = info.context
     page = await asked.gateway.page(asked.who, which, query.limit, query.cursor)
-    return TaskPage(tasks=page.tasks, cursor=page.cursor)
+    return TaskPage(tasks=page.tasks, cursor=page.cursor, partial=page.partial)
 
 
 async def schedules(info: Request) -> list[Schedule]:

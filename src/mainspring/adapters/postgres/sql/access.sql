@@ -81,10 +81,12 @@ ORDER BY a.place;
 
 -- name: read_audit
 -- Newest first. Ids are given out before their transactions end, so the newest may still lack one.
--- $1 how many, $2 namespace, $3 actor, $4 since, $5 before this id; all but the first may be NULL.
+-- $1 how many, $2 namespace, $3 actor, $4 since, $5 before this id, $6 before this time;
+-- all but the first may be NULL.
 SELECT a.id, a.at, a.actor, a.namespace, a.action, a.subject, a.address, a.request_id, a.count,
     a.task_ids
 FROM mainspring.audit a
 WHERE ($2::text IS NULL OR a.namespace = $2) AND ($3::text IS NULL OR a.actor = $3)
     AND ($4::timestamptz IS NULL OR a.at >= $4) AND ($5::bigint IS NULL OR a.id < $5)
+    AND ($6::timestamptz IS NULL OR a.at < $6)
 ORDER BY a.id DESC LIMIT $1;

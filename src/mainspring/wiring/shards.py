@@ -1,0 +1,89 @@
+"""The task store in several databases."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from mainspring.adapters.postgres.failures import server_of
+from mainspring.adapters.postgres.store import PostgresStore, shard_label
+from mainspring.adapters.sharded.shard import Shard
+from mainspring.adapters.sharded.store import ShardedStore
+from mainspring.adapters.system import SystemClock
+from mainspring.config import Settings, shard_settings
+from mainspring.domain.errors import MigrationNeeded, StoreUnavailable
+from mainspring.domain.shards import ShardLabel, check_label, check_same
+from mainspring.wiring.connecting import database_url, pool_options
+
+
+async def open_shards(settings: Settings) -> ShardedStore:
+    """Open the store on all databases that are named; those that do not answer join when they do.
+
+    Raises `StoreUnavailable` when none does, and `SetupError`s: a database without the schema, of
+    another installation, or in another place of the list than it was.
+    """
+    parts = shard_settings(settings)
+    looks = [partial(_look, part, place, len(parts)) for place, part in enumerate(parts)]
+    found = await asyncio.gather(*(look() for look in looks), return_exceptions=True)
+    labels = _labels(found)
+    check_same(labels)
+    clock = SystemClock()
+    shards = [
+        Shard(
+            place,
+            shard_name(part, place),
+            PostgresStore(pool_options(part), limit_seconds=settings.level_limit_seconds),
+            clock,
+            partial(_look_again, looks[place], labels[0]),
+        )
+        for place, part in enumerate(parts)
+    ]
+    for shard, answer in zip(shards, found, strict=True):
+        if isinstance(answer, StoreUnavailable):
+            shard.lose(answer.message)
+    return ShardedStore(shards, labels[0].map)
+
+
+async def shard_labels(settings: Settings) -> list[tuple[str, ShardLabel | StoreUnavailable]]:
+    """Return what each database says of itself, with its name; raises as `open_shards` does."""
+    parts = shard_settings(settings)
+    found = await asyncio.gather(
+        *(_look(part, place, len(parts)) for place, part in enumerate(parts)),
+        return_exceptions=True,
+    )
+    check_same(_labels(found))
+    return [
+        (shard_name(part, place), answer)
+        for place, (part, answer) in enumerate(zip(parts, found, strict=True))
+        if isinstance(answer, ShardLabel | StoreUnavailable)
+    ]
+
+
+def shard_name(settings: Settings, place: int) -> str:
+    """Return how a shard is called before people."""
+    url = database_url(settings)
+    name = url.partition("?")[0].rpartition("/")[2]
+    return f"shard {place + 1} ({server_of(url)}/{name})"
+
+
+async def _look(settings: Settings, place: int, count: int) -> ShardLabel:
+    label = await shard_label(pool_options(settings))
+    if label is None:
+        raise MigrationNeeded(
+            f"number {place + 1} of the databases in database_url is no shard yet; run "
+            "`mainspring migrate` with all of them"
+        )
+    check_label(label, place, count)
+    return label
+
+
+async def _look_again(look: Callable[[], Awaitable[ShardLabel]], known: ShardLabel) -> None:
+    check_same([known, await look()])
+
+
+def _labels(found: Sequence[ShardLabel | BaseException]) -> list[ShardLabel]:
+    labels = [answer for answer in found if isinstance(answer, ShardLabel)]
+    outages = [answer for answer in found if isinstance(answer, BaseException)]
+    for outage in outages:
+        if not labels or not isinstance(outage, StoreUnavailable):
+            raise outage
+    return labels

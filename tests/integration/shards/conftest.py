@@ -1,0 +1,108 @@
+"""Two databases that are shards, each behind a proxy that can take it away."""
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from fixtures.postgres import PostgresServer, free_port
+from integration.postgres.proxy import Proxy
+from mainspring.adapters.system import SystemIds
+from mainspring.config import Settings
+from mainspring.domain.ids import moved_into
+from mainspring.domain.task import NewTask
+from mainspring.wiring.store import migrate
+
+TABLES = (
+    *("tasks", "dead_letters", "task_history", "queues", "workers", "idempotency", "schedules"),
+    *("ticks", "api_keys"),
+)
+
+
+@dataclasses.dataclass
+class Reach:
+    """A database, and the way to it."""
+
+    direct_dsn: str
+    dsn: str
+    port: int
+    proxy: Proxy
+    listener: asyncio.Server
+
+    async def lose(self) -> None:
+        """Cut all connections and let nobody connect."""
+        self.listener.close()
+        await self.proxy.close()
+
+    async def find(self) -> None:
+        """Let connections through again."""
+        self.listener = await asyncio.start_server(self.proxy.accept, "127.0.0.1", self.port)
+
+    async def close(self) -> None:
+        self.listener.close()
+        await self.proxy.close()
+
+
+@dataclasses.dataclass
+class Two:
+    """Two shards, the partitions 0 to 31 in the first, and settings for them."""
+
+    reaches: list[Reach]
+    settings: Settings
+
+    def task(self, shard: int, **fields: Any) -> NewTask:
+        """Make a task for one of the shards."""
+        return NewTask(**{"id": self.id_in(shard), "task_type": "t", **fields})
+
+    def id_in(self, shard: int) -> UUID:
+        return moved_into(SystemIds().task_id(), range(32 * shard, 32 * shard + 32))
+
+
+async def reach_of(server: PostgresServer, name: str) -> Reach:
+    url = urlsplit(server.tcp_dsn(name))
+    assert url.hostname is not None
+    assert url.port is not None
+    proxy = Proxy(url.hostname, url.port)
+    listener = await asyncio.start_server(proxy.accept, "127.0.0.1", 0)
+    port = listener.sockets[0].getsockname()[1]
+    dsn = f"postgresql://{url.username}:{url.password}@127.0.0.1:{port}{url.path}"
+    return Reach(server.dsn(name), dsn, port, proxy, listener)
+
+
+@pytest.fixture(scope="session")
+def shard_names(postgres_server: PostgresServer) -> Iterator[list[str]]:
+    """Two databases for all of these tests, which leave nothing behind but rows."""
+    names = [asyncio.run(postgres_server.create_database(migrated=True)) for _ in range(2)]
+    yield names
+    for name in names:
+        asyncio.run(postgres_server.drop_database(name))
+
+
+@pytest.fixture
+async def two(
+    postgres_server: PostgresServer, shard_names: list[str], tmp_path: Path
+) -> AsyncIterator[Two]:
+    reaches = [await reach_of(postgres_server, name) for name in shard_names]
+    settings = dataclasses.replace(
+        Settings(),
+        database_url=",".join(reach.dsn for reach in reaches),
+        data_dir=tmp_path,
+        port=free_port(),
+        grpc_port=-1,
+        lease_seconds=5.0,
+        heartbeat_seconds=0.5,
+    )
+    await migrate(settings)
+    yield Two(reaches, settings)
+    for reach in reaches:
+        await reach.close()
+        connection = await asyncpg.connect(reach.direct_dsn)
+        for table in TABLES:
+            await connection.execute(f"DELETE FROM mainspring.{table}")
+        await connection.close()
