@@ -25,7 +25,13 @@ async def test_a_tenant_sees_figures_of_its_own_queues_only(api: Api) -> None:
             assert (await client.post("/v1/tasks/batch", json={"tasks": tasks})).status_code == 207
         # Over HTTP it is the key that says who asks.
         assert "mainspring_dead_letters" in (await owner.get("/metrics")).text
+        stats = (await owner.get("/v1/stats")).json()
+        assert stats["dead_letters"] == 0
+        assert stats["turned_away"]
         for client in (acme, other):
+            stats = (await client.get("/v1/stats")).json()
+            assert stats["dead_letters"] is None
+            assert stats["turned_away"] == {}
             text = (await client.get("/metrics")).text
             assert "mainspring_dead_letters" not in text
             assert "mainspring_api_answers" not in text

@@ -218,7 +218,9 @@ async def stats_of(gateway: Gateway, who: Principal) -> StatsOut:
         slots=sum(worker.slots for worker in workers),
         busy=sum(worker.busy for worker in workers),
         unplaceable=sum(one.count for one in await gateway.unplaceable(who)),
-        turned_away={level.value: count for level, count in shedder.turned_away.items()},
+        turned_away={
+            level.value: count for level, count in shedder.turned_away.items() if who.sees_all
+        },
         store_answers_in_seconds=round(shedder.pressure.seconds, 4),
         partial=bool(gateway.missing()),
     )

@@ -347,7 +347,9 @@ class StatsOut(msgspec.Struct, frozen=True, kw_only=True):
 
     levels: list[LevelOut]
     queues: int
-    dead_letters: int
+    dead_letters: int | None
+    """Of the installation; null for keys that may see only a part of it."""
+
     workers: int
     slots: int
     busy: int
@@ -355,6 +357,8 @@ class StatsOut(msgspec.Struct, frozen=True, kw_only=True):
     """Due tasks that no live worker can take for the labels that they need."""
 
     turned_away: dict[str, int]
+    """By level, of the installation; empty for keys that may see only a part of it."""
+
     store_answers_in_seconds: float
     partial: bool = False
 

@@ -214,10 +214,10 @@ class Gateway:
         """Return the stored names of the queues that who asks may see."""
         return tuple(filter(who.sees, await self._store.queue_names()))
 
-    async def dead_letter_count(self, who: Principal) -> int:
-        """Return the number of dead letters of the installation, for who may see all of it."""
+    async def dead_letter_count(self, who: Principal) -> int | None:
+        """Return how many dead letters there are; None for who may not see all of them."""
         who.require(Scope.READ)
-        return await self._store.dead_letter_count()
+        return await self._store.dead_letter_count() if who.sees_all else None
 
     async def _visible_dead_letters(
         self, who: Principal, which: DeadLetterFilter

@@ -165,9 +165,10 @@ class Shedder:
             return None
         ease = _EASED if level in self._refused else 1.0
         if depth > limit.depth * ease:
-            return f"{depth:,} of them are due and the most is {limit.depth:,}"
+            # How many they are is for whoever sees all of them; tenants read this, too.
+            return f"too many of them are due (the most is {limit.depth:,})"
         if age > limit.age_seconds * ease:
-            return f"the oldest is {age:.0f} s late and the most is {limit.age_seconds:.0f} s"
+            return f"the oldest is too late (the most is {limit.age_seconds:.0f} s)"
         return None
 
 
