@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from mainspring.domain.errors import OutcomeUnknown, StoreUnavailable
 from mainspring.ports.hooks import HookPoint
+from mainspring.ports.parts import Undivided
 from mainspring.ports.store import Store, Wakeups
 
 START = datetime(2026, 5, 12, 15, 0, tzinfo=UTC)
@@ -160,7 +161,7 @@ class Process:
         return self.chance.random()
 
 
-class Connection:
+class Connection(Undivided):
     """The store as one process reaches it: `ports.store.Store` over a bad network."""
 
     def __init__(self, store: Store, process: Process, weather: Weather, watcher: Watcher) -> None:
