@@ -29,7 +29,7 @@ from mainspring.api.performing import Performer, in_time
 from mainspring.api.routes import PATIENCE_SECONDS, Route, Router
 from mainspring.api.streams import has_left, send_stream
 from mainspring.core.auditing import AuditTrail
-from mainspring.domain.errors import MainspringError
+from mainspring.domain.errors import InvalidValue, MainspringError
 from mainspring.ports.clock import Clock, IdSource
 
 _ENCODER: Final = msgspec.json.Encoder()
@@ -174,6 +174,10 @@ def _query(text: bytes, kind: type[msgspec.Struct]) -> msgspec.Struct:
     if len(given) < len(pairs):
         raise MalformedRequest("a name is in the query twice; keep one")
     query: msgspec.Struct = converted(given, kind, strict=False)
+    for name, value in given.items():
+        # The word null is no boolean, number or time; msgspec takes it for a missing value.
+        if value.lower() == "null" and getattr(query, name, value) is None:
+            raise InvalidValue(f"{name} is {value}; give a value or leave it out", field=name)
     return query
 
 
