@@ -34,7 +34,7 @@ SESSION: Final = {
     "default_transaction_isolation": "read committed",
     "statement_timeout": f"{STATEMENT_SECONDS * 1000:.0f}",
     # Whoever stands still for longer than anybody here waits has lost its locks.
-    "idle_in_transaction_session_timeout": "5000",
+    "idle_in_transaction_session_timeout": "4000",
     # A statement that was planned while a table was empty is not planned again when it fills, so
     # plans that would read a whole table are never an option.
     "enable_seqscan": "off",
