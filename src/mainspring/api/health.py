@@ -1,19 +1,15 @@
 """Health, metrics and the document of the API."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from mainspring.api.http import Call, Response
 from mainspring.api.metrics import CONTENT_TYPE, Metrics
 from mainspring.api.routes import Route
 from mainspring.api.schemas import HealthOut
-from mainspring.domain.errors import MainspringError
+from mainspring.core.readiness import UNAVAILABLE, store_readiness
 from mainspring.ports.access import Scope
 from mainspring.ports.store import Store
-
-READY_SECONDS: Final = 2.0
-"""A store that takes longer to answer a small question is not ready."""
 
 
 class HealthRoutes:
@@ -76,17 +72,11 @@ class HealthRoutes:
     async def ready(self, call: Call) -> Response:
         """Say whether the store answers."""
         del call
-        try:
-            async with asyncio.timeout(READY_SECONDS):
-                await self._reader.queue_names()
-        except (MainspringError, TimeoutError) as error:
-            code = error.code if isinstance(error, MainspringError) else "store_unavailable"
-            out = HealthOut(status="unavailable", parts={"store": code})
+        found = await store_readiness(self._reader)
+        out = HealthOut(status=found.status, parts=found.parts)
+        if found.status == UNAVAILABLE:
             return Response(status=503, value=out, headers=[(b"retry-after", b"1")])
-        # Whoever sends requests here shall go on: the rest of the store is there.
-        lost = {name.partition(" (")[0]: "store_unavailable" for name in self._reader.missing()}
-        status = "degraded" if lost else "ok"
-        return Response(value=HealthOut(status=status, parts={"store": "ok", **lost}))
+        return Response(value=out)
 
     async def metrics(self, call: Call) -> Response:
         """Give out the figures as they were last seen."""

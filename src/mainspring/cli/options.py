@@ -40,6 +40,13 @@ def store_options(command: F) -> F:
     return _DATABASE(_DATA(command))
 
 
+health_option = click.option(
+    "--health-port",
+    type=int,
+    help="Port that answers /health/live and /health/ready (default: -1, none).",
+)
+
+
 def worker_options(command: F) -> F:
     """Add the options of a worker."""
     for option in (

@@ -8,7 +8,13 @@ import uvloop
 from mainspring.adapters.logs import configure_logs, teller
 from mainspring.cli.apps import load_app
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
-from mainspring.cli.options import listen_options, settings_of, store_options, worker_options
+from mainspring.cli.options import (
+    health_option,
+    listen_options,
+    settings_of,
+    store_options,
+    worker_options,
+)
 from mainspring.cli.output import note
 from mainspring.core.registry import Registry
 from mainspring.domain.errors import AppNotFound
@@ -17,6 +23,7 @@ from mainspring.wiring.roles import run_api, run_scheduler, run_worker
 
 @click.command()
 @worker_options
+@health_option
 @store_options
 def worker(
     *,
@@ -26,6 +33,7 @@ def worker(
     labels: str | None,
     processes: int | None,
     concurrency: int | None,
+    health_port: int | None,
     database_url: str | None,
     data_dir: Path | None,
 ) -> int:
@@ -43,6 +51,7 @@ def worker(
         labels=labels,
         processes=processes,
         concurrency=concurrency,
+        health_port=health_port,
         database_url=database_url,
         data_dir=data_dir,
     )
@@ -67,7 +76,7 @@ def api(
     database_url: str | None,
     data_dir: Path | None,
 ) -> int:
-    """Serve the API until SIGTERM or Ctrl-C."""
+    """Serve the API until SIGTERM or Ctrl-C; requests that are under way are answered."""
     settings = settings_of(
         host=host,
         port=port,
@@ -82,10 +91,22 @@ def api(
 
 @click.command()
 @click.option("--app", metavar="MODULE:APP", help="App whose schedules are deployed.")
+@health_option
 @store_options
-def scheduler(*, app: str | None, database_url: str | None, data_dir: Path | None) -> int:
-    """Run schedules, rescue the tasks of dead workers and keep house, until SIGTERM or Ctrl-C."""
-    settings = settings_of(app=app, database_url=database_url, data_dir=data_dir)
+def scheduler(
+    *,
+    app: str | None,
+    health_port: int | None,
+    database_url: str | None,
+    data_dir: Path | None,
+) -> int:
+    """Run schedules, rescue the tasks of dead workers and keep house, until SIGTERM or Ctrl-C.
+
+    It hands its share of the schedules over at once when it is stopped.
+    """
+    settings = settings_of(
+        app=app, health_port=health_port, database_url=database_url, data_dir=data_dir
+    )
     configure_logs(settings.log_level, settings.log_format)
     registry = load_app(settings.app).registry if settings.app else None
     done = uvloop.run(run_scheduler(settings, registry, teller(settings.log_format, note)))

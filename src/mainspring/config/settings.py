@@ -207,10 +207,20 @@ class Settings(
             high=3650,
         ),
     ] = 7.0
-    host: Annotated[str, Facts("Address that the API listens on")] = "127.0.0.1"
+    host: Annotated[str, Facts("Address that the API and `health_port` listen on")] = "127.0.0.1"
     port: Annotated[int, Facts("TCP port of the API. 0: any that is free", low=0, high=65535)] = (
         8400
     )
+    health_port: Annotated[
+        int,
+        Facts(
+            "TCP port, on `host`, on which a worker or a scheduler answers `/health/live` and "
+            "`/health/ready`, without a key; the API has both on its own port. 0: any that is "
+            "free. -1: none",
+            low=-1,
+            high=65535,
+        ),
+    ] = -1
     auth: Annotated[
         bool, Facts("Whether the API asks for a key. Without it only this machine is served")
     ] = True

@@ -107,6 +107,11 @@ class Ownership:
             self._failures = 0
         return len(self._held)
 
+    @property
+    def is_sure(self) -> bool:
+        """Whether its session is sure to last; without that it plans for nothing."""
+        return self._session is not None and self._clock.monotonic() < self._trusted_until
+
     def fence(self) -> Fence:
         """Return what may be planned for now: nothing unless the session is sure to last."""
         is_sure = self._clock.monotonic() < self._trusted_until

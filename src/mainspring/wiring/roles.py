@@ -4,15 +4,19 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from mainspring.adapters.open_files import raise_open_files
 from mainspring.config import Settings, export
+from mainspring.core.readiness import OK
 from mainspring.core.registry import Registry
+from mainspring.ports.coordination import Coordination
 from mainspring.ports.store import Store
+from mainspring.scheduler.ownership import Ownership
 from mainspring.wiring.api import api_running
 from mainspring.wiring.checkup import risks
 from mainspring.wiring.coordination import forget_schedulers, open_coordination
+from mainspring.wiring.health import health_served
 from mainspring.wiring.own_database import database
 from mainspring.wiring.scheduler import (
     alert_of,
@@ -39,8 +43,9 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
             export(settings)
             await deploy_schedules(store, registry)
             agent = worker_agent(store, settings, registry)
-            tell(_worker_line(settings, registry))
-            return await _run_agent(agent, stopping, tell)
+            async with health_served(settings, store, "worker", lambda: agent.state, tell):
+                tell(_worker_line(settings, registry))
+                return await _run_agent(agent, stopping, tell)
         finally:
             await store.close()
 
@@ -53,9 +58,12 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
         try:
             await _warn(settings, tell)
             await deploy_schedules(store, registry)
-            ready = partial(tell, "scheduler is ready")
-            duties = asyncio.create_task(_duties(store, settings, registry, ready))
-            await _until_drain(stopping, duties)
+            meeting = _meeting(store, settings)
+            state = partial(_scheduler_state, meeting.ownership, stopping)
+            async with health_served(settings, store, "scheduler", state, tell):
+                ready = partial(tell, "scheduler is ready")
+                duties = asyncio.create_task(_duties(store, settings, registry, meeting, ready))
+                await _until_drain(stopping, duties)
             return True
         finally:
             await store.close()
@@ -114,7 +122,8 @@ async def _serve(
     store: Store, settings: Settings, registry: Registry | None, stopping: Stopping, tell: Tell
 ) -> bool:
     await deploy_schedules(store, registry)
-    duties = asyncio.create_task(_duties(store, settings, registry))
+    meeting = _meeting(store, settings)
+    duties = asyncio.create_task(_duties(store, settings, registry, meeting))
     try:
         if registry is None and settings.http_tasks:
             tell("no --app was given, so tasks of other types than http are stored and wait")
@@ -163,18 +172,37 @@ async def _run_agent(
         await asyncio.wait({running})
 
 
+class _Meeting(NamedTuple):
+    """Where this scheduler meets the others, and what it owns there."""
+
+    coordination: Coordination
+    ownership: Ownership
+
+
+def _meeting(store: Store, settings: Settings) -> _Meeting:
+    coordination = open_coordination(settings)
+    return _Meeting(coordination, scheduler_ownership(store, coordination, settings))
+
+
+def _scheduler_state(ownership: Ownership, stopping: Stopping) -> str:
+    """Return `ok` while it can plan, else why it cannot."""
+    if stopping.drain.is_set():
+        return "draining"
+    return OK if ownership.is_sure else "apart"
+
+
 async def _duties(
     store: Store,
     settings: Settings,
     registry: Registry | None,
+    meeting: _Meeting,
     ready: Callable[[], None] | None = None,
 ) -> None:
     """Do the scheduler's duties; when one fails, its error is raised as it is.
 
     `ready` is told when the scheduler has met the others, if there are any.
     """
-    coordination = open_coordination(settings)
-    ownership = scheduler_ownership(store, coordination, settings)
+    coordination, ownership = meeting
     telling = asyncio.create_task(_after(ownership.joined(), ready))
     try:
         await scheduler_service(store, settings, ownership, alert_of(registry)).run()

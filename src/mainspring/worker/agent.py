@@ -69,6 +69,7 @@ class Agent:
         self._enforcer = Enforcer(options.grace_seconds, log)
         self._drain_by: float | None = None
         self._quiet_until = 0.0
+        self._is_open = False
         self._asked = asyncio.Event()
         self._finished = asyncio.Event()
 
@@ -80,6 +81,13 @@ class Agent:
         stats.busy = self._fleet.busy_count()
         return stats
 
+    @property
+    def state(self) -> str:
+        """`ok` while it takes tasks, else `starting` or `draining`."""
+        if self._drain_by is not None or self._attempts.is_draining:
+            return "draining"
+        return "ok" if self._is_open else "starting"
+
     async def run(self) -> None:
         """Work until `drain` is called; cancelling it hands everything back at once."""
         duties: list[asyncio.Task[None]] = []
@@ -87,6 +95,7 @@ class Agent:
             if self._drain_by is None:
                 await self._fleet.open()
                 duties += self._start_duties()
+                self._is_open = True
                 await self._until_asked()
                 await self._finish_running()
         finally:
