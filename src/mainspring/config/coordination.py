@@ -34,6 +34,14 @@ class CoordinationSettings:
             "system"
         ),
     ] = ""
+    etcd_cert_file: Annotated[
+        str,
+        Facts(
+            "PEM file with the certificate that is shown to an etcd which asks its clients for "
+            "one. Read when a process starts"
+        ),
+    ] = ""
+    etcd_key_file: Annotated[str, Facts("PEM file with the key of `etcd_cert_file`")] = ""
     etcd_prefix: Annotated[
         str,
         Facts("What the keys in etcd begin with. Installations that share one etcd need one each"),
@@ -62,6 +70,13 @@ def coordination_problems(settings: CoordinationSettings) -> Iterator[str]:
         )
     elif len({url.strip().partition(":")[0] for url in settings.etcd_url.split(",")}) > 1:
         yield "etcd_url mixes http and https; use the same for all endpoints"
+    if bool(settings.etcd_cert_file) != bool(settings.etcd_key_file):
+        yield "etcd_cert_file and etcd_key_file belong together; set both or neither"
+    if settings.etcd_cert_file and not settings.etcd_url.strip().startswith("https"):
+        yield (
+            "etcd_cert_file is set and etcd_url does not begin with https; a certificate is shown "
+            "over TLS alone"
+        )
     if not settings.etcd_prefix.strip("/"):
         yield "etcd_prefix is empty; give a name, such as mainspring"
 

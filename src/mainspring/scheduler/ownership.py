@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import SetupError, Unavailable
 from mainspring.domain.ids import PARTITIONS
 from mainspring.domain.partitions import share_out, spans
 from mainspring.ports.clock import Chance, Clock
@@ -70,6 +70,7 @@ class Ownership:
         self._trusted_until = 0.0
         self._renew_at = 0.0
         self._failures = 0
+        self._fails_by_setup = False
         self._is_short = False
         self._has_joined = asyncio.Event()
         self._gained = asyncio.Event()
@@ -87,7 +88,9 @@ class Ownership:
     async def run_once(self) -> int:
         """Renew, look, and own what is ours now; returns the number of partitions owned.
 
-        An outage is survived, and reported once.
+        An outage is survived, and reported once. So is what only somebody who changes the
+        installation can end, such as a password that is refused, for who has joined before: its
+        duties that need no owner go on. Who never has raises it.
         """
         seconds = max(_ROUND_SECONDS_MIN, _ROUND_SHARE * self._ttl_seconds)
         try:
@@ -97,6 +100,10 @@ class Ownership:
             self._fail("there was no answer in time")
         except Unavailable as error:
             self._fail(error.message)
+        except SetupError as error:
+            if not self._has_joined.is_set():
+                raise
+            self._fail(error.message, by_setup=True)
         else:
             if self._failures:
                 _LOGGER.info(
@@ -222,7 +229,7 @@ class Ownership:
         self._held.clear()
         if session is None:
             return
-        with suppress(Unavailable, TimeoutError):
+        with suppress(Unavailable, SetupError, TimeoutError):
             async with asyncio.timeout(_LEAVE_SECONDS):
                 if held:
                     await self._epochs.give_up_epochs(held)
@@ -240,10 +247,11 @@ class Ownership:
             del self._held[one]
         self._say("lost", partitions, reason, level=logging.WARNING)
 
-    def _fail(self, reason: str) -> None:
-        self._failures += 1
-        if self._failures == 1:
+    def _fail(self, reason: str, *, by_setup: bool = False) -> None:
+        if not self._failures or by_setup != self._fails_by_setup:
             _LOGGER.warning("coordination of schedulers waits: %s", reason)
+        self._failures += 1
+        self._fails_by_setup = by_setup
 
     def _say(
         self, verb: str, partitions: Collection[int], more: str = "", level: int = logging.INFO

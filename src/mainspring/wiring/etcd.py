@@ -1,5 +1,6 @@
 """etcd, as the settings name it."""
 
+import ssl
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
@@ -21,24 +22,50 @@ def etcd_coordination(settings: Settings) -> EtcdCoordination:
 
 
 def etcd_options(settings: Settings) -> EtcdOptions:
-    """Return how to connect; raises `InvalidConfiguration` when the certificates are not there."""
+    """Return how to connect; raises `InvalidConfiguration` when the certificates are not there or
+    do not belong to their keys.
+    """
     urls = [urlsplit(url.strip()) for url in settings.etcd_url.split(",")]
-    ca: bytes | None = None
-    if settings.etcd_ca_file:
-        try:
-            ca = Path(settings.etcd_ca_file).read_bytes()
-        except OSError as error:
-            raise InvalidConfiguration(
-                f"etcd_ca_file is {settings.etcd_ca_file!r} and cannot be read ({error.strerror})",
-                field="etcd_ca_file",
-            ) from None
     return EtcdOptions(
         endpoints=tuple(f"{_host(url.hostname or '')}:{url.port or _PORT}" for url in urls),
         is_secure=urls[0].scheme == "https",
-        ca=ca,
+        ca=_content("etcd_ca_file", settings.etcd_ca_file),
+        certificate=_content("etcd_cert_file", settings.etcd_cert_file),
+        key=_key(settings),
         user=unquote(urls[0].username or ""),
         password=unquote(urls[0].password or ""),
     )
+
+
+def _content(name: str, path: str) -> bytes | None:
+    if not path:
+        return None
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidConfiguration(
+            f"{name} is {path!r} and cannot be read ({error.strerror})", field=name
+        ) from None
+
+
+def _key(settings: Settings) -> bytes | None:
+    """Return the key, checked here: the library takes any, and then no connection comes up."""
+    key = _content("etcd_key_file", settings.etcd_key_file)
+    if key is None:
+        return None
+    try:
+        # With an empty password, or it would ask for one on the terminal.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_cert_chain(
+            settings.etcd_cert_file, settings.etcd_key_file, password=""
+        )
+    except (OSError, ValueError) as error:
+        raise InvalidConfiguration(
+            f"etcd_cert_file {settings.etcd_cert_file!r} and etcd_key_file "
+            f"{settings.etcd_key_file!r} cannot be used ({error}); give a certificate and its key "
+            "as PEM, the key without a password",
+            field="etcd_key_file",
+        ) from None
+    return key
 
 
 async def etcd_findings(settings: Settings) -> list[tuple[bool, str]]:

@@ -3,12 +3,13 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Collection
+from typing import NoReturn
 
 import pytest
 
 from mainspring.adapters.memory.coordination import MemoryCoordination
 from mainspring.adapters.memory.store import MemoryStore
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import SetupError, Unavailable
 from mainspring.domain.ids import PARTITIONS
 from mainspring.ports.coordination import PartitionState
 from mainspring.scheduler.ownership import TRUSTED_SHARE, Ownership
@@ -22,6 +23,7 @@ class Store(MemoryStore):
     """A store that can be cut off."""
 
     is_down = False
+    is_wrong = False
 
     async def partition_states(self) -> list[PartitionState]:
         self._reached()
@@ -34,6 +36,13 @@ class Store(MemoryStore):
     def _reached(self) -> None:
         if self.is_down:
             raise Unavailable("the store is down")
+        if self.is_wrong:
+            raise SetupError("the store refuses the password")
+
+
+async def refuse(member: str, ttl_seconds: float) -> NoReturn:
+    del member, ttl_seconds
+    raise SetupError("etcd refuses the password")
 
 
 class Chance(random.Random):
@@ -138,6 +147,30 @@ async def test_it_stops_by_itself_before_its_session_can_have_ended(town: Town) 
     assert owned(one) == ALL
     town.clock.advance(0.2)
     assert owned(one) == set()
+
+
+async def test_what_has_to_be_set_right_is_raised_at_the_start_and_survived_later(
+    town: Town, caplog: pytest.LogCaptureFixture
+) -> None:
+    town.store.is_wrong = True
+    coordination, town.coordination.join = town.coordination.join, refuse  # type: ignore[method-assign]
+    with pytest.raises(SetupError):
+        await town.scheduler("other").run_once()
+    town.coordination.join = coordination  # type: ignore[method-assign]
+    town.store.is_wrong = False
+
+    one = town.scheduler("one")
+    await one.run_once()
+    town.store.is_wrong = True
+    for _ in range(4):
+        town.clock.advance(TTL / 4)
+        await one.run_once()
+    assert owned(one) == set()
+    said = [record.getMessage() for record in caplog.records]
+    assert said == ["coordination of schedulers waits: the store refuses the password"]
+    town.store.is_wrong = False
+    await town.settle(one)
+    assert owned(one) == ALL
 
 
 async def test_an_outage_that_the_session_outlives_changes_no_epoch(town: Town) -> None:

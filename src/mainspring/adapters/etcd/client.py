@@ -18,6 +18,16 @@ ATTEMPT_SECONDS: Final = 1.0
 _NEEDS_LEADER: Final = ("hasleader", "true")
 """An endpoint that is cut off from the others says so instead of letting us wait."""
 
+_IS_OLD: Final = ("revision of auth store is old", "revision in header is old")
+"""Said when users or roles were changed after the token was given out: in words only, under codes
+that mean something else as well."""
+
+_WITHOUT_TOKEN: Final = (
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.PERMISSION_DENIED,
+)
+"""What an etcd answers to who is nobody, or the user that its certificate names."""
+
 _CHANNEL: Final = (
     ("grpc.enable_retries", 0),
     ("grpc.use_local_subchannel_pool", 1),
@@ -42,6 +52,12 @@ class EtcdOptions(msgspec.Struct, frozen=True, kw_only=True):
     is_secure: bool = False
     ca: bytes | None = None
     """Certificates to trust, as PEM; None: those of the system."""
+
+    certificate: bytes | None = None
+    """What to show a server that asks for it, as PEM; None: nothing."""
+
+    key: bytes | None = None
+    """The key of the certificate, as PEM."""
 
     user: str = ""
     password: str = ""
@@ -195,8 +211,15 @@ class EtcdClient:
         return answer.token
 
     def _is_token_refused(self, error: grpc.aio.AioRpcError) -> bool:
-        """Tokens end after a while, and when the server starts anew: then another one is due."""
-        is_refused = error.code() is grpc.StatusCode.UNAUTHENTICATED
+        """Tokens end after a while, when the server starts anew, and when its users are changed:
+        then another one is due. So is a first one, when it asks for passwords by now.
+        """
+        said = error.details() or ""
+        is_refused = (
+            error.code() is grpc.StatusCode.UNAUTHENTICATED
+            or (self._token is not None and any(text in said for text in _IS_OLD))
+            or (self._token == "" and error.code() in _WITHOUT_TOKEN)
+        )
         if is_refused:
             self._token = None
         return is_refused
@@ -205,7 +228,9 @@ class EtcdClient:
         if at not in self._channels:
             target = self._options.endpoints[at]
             if self._options.is_secure:
-                credentials = grpc.ssl_channel_credentials(self._options.ca)
+                credentials = grpc.ssl_channel_credentials(
+                    self._options.ca, self._options.key, self._options.certificate
+                )
                 channel = grpc.aio.secure_channel(target, credentials, options=_CHANNEL)
             else:
                 channel = grpc.aio.insecure_channel(target, options=_CHANNEL)
@@ -219,9 +244,10 @@ class EtcdClient:
     def _unreachable(self, failure: grpc.aio.AioRpcError | None) -> Unavailable:
         where = ", ".join(self._options.endpoints)
         why = "" if failure is None else f" ({failure.code().name.lower()}: {failure.details()})"
-        return Unavailable(
-            f"etcd at {where} cannot be reached{why}; check that it runs there and has a leader"
-        )
+        check = "check that it runs there and has a leader"
+        if self._options.is_secure:
+            check += ", and that each side believes the certificate of the other"
+        return Unavailable(f"etcd at {where} cannot be reached{why}; {check}")
 
 
 def _check_final(error: grpc.aio.AioRpcError) -> None:
