@@ -80,7 +80,8 @@ def needs_fresh_database() -> bool:
 
 
 QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
-"""The modules that also run with a ready queue before the store: what claims may find."""
+"""The modules that also run with a ready queue before the store, and on two stores with one each:
+what claims may find."""
 
 SHARDED = frozenset({"dead_letters", "fences", "keys", "queues", "reads", "wakeups", "workers"})
 """The modules that also run on two databases: what is put together from answers of both, and what
@@ -97,6 +98,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             adapters.append("sharded-memory")
             if name in SHARDED:
                 adapters.append(pytest.param("sharded-postgres", marks=pytest.mark.postgres))
+            if name in QUEUED:
+                adapters.append(pytest.param("sharded-redis", marks=pytest.mark.postgres))
         metafunc.parametrize("adapter", adapters)
 
 
@@ -113,7 +116,7 @@ def dsn(request: pytest.FixtureRequest, adapter: str, needs_fresh_database: bool
 def dsns(request: pytest.FixtureRequest, adapter: str, dsn: str | None) -> list[str]:
     """The databases of the test."""
     known = [] if dsn is None else [dsn]
-    if adapter == "sharded-postgres":
+    if adapter in {"sharded-postgres", "sharded-redis"}:
         known.append(str(request.getfixturevalue("second_database")))
     return known
 
@@ -135,26 +138,26 @@ async def opener(
         parts = [MemoryStore(clock, hooks=trap), MemoryStore(clock, hooks=trap)]
         yield lambda: sharded(parts, clock)
         return
-    if adapter == "sharded-postgres":
-        async for opener in sharded_postgres(dsns, clock, trap):
-            yield opener
-        return
-    await remove_rows(dsns[0])
-    options = PoolOptions(dsn=dsns[0], size=4)
-    opened: list[PostgresStore] = []
+    for dsn in dsns:
+        await remove_rows(dsn)
+    opened: list[Store] = []
 
-    def open_postgres() -> Store:
-        opened.append(PostgresStore(options, hooks=trap, now=clock.now))
-        return opened[-1]
-
-    def open_queued() -> Store:
+    def open_part(number: int, dsn: str) -> PostgresStore:
+        options = PoolOptions(dsn=dsn, size=4)
+        if not adapter.endswith("redis"):
+            return PostgresStore(options, hooks=trap, now=clock.now)
         server: ValkeyServer = request.getfixturevalue("valkey_server")
         prefix: str = request.getfixturevalue("valkey_prefix")
         link = RedisLink(RedisOptions(url=server.url), SystemClock())
-        opened.append(FedStore(options, RedisReadyQueue(link, prefix), hooks=trap, now=clock.now))
+        queue = RedisReadyQueue(link, f"{prefix}:shard-{number}")
+        return FedStore(options, queue, hooks=trap, now=clock.now)
+
+    def open_store() -> Store:
+        parts = [open_part(number, dsn) for number, dsn in enumerate(dsns)]
+        opened.append(sharded(parts, clock) if len(parts) > 1 else parts[0])
         return opened[-1]
 
-    yield open_queued if adapter == "redis" else open_postgres
+    yield open_store
     for store in opened:
         await store.close()
 
@@ -186,25 +189,6 @@ def sharded(parts: Sequence[Any], clock: ManualClock) -> Store:
         Shard(number, f"shard {number + 1}", part, clock) for number, part in enumerate(parts)
     ]
     return ShardedStore(shards, SHARDS)
-
-
-async def sharded_postgres(
-    dsns: list[str], clock: ManualClock, trap: Trap
-) -> AsyncIterator[Opener]:
-    opened: list[Store] = []
-    for dsn in dsns:
-        await remove_rows(dsn)
-
-    def open_sharded() -> Store:
-        parts = [
-            PostgresStore(PoolOptions(dsn=dsn, size=4), hooks=trap, now=clock.now) for dsn in dsns
-        ]
-        opened.append(sharded(parts, clock))
-        return opened[-1]
-
-    yield open_sharded
-    for store in opened:
-        await store.close()
 
 
 async def remove_rows(dsn: str) -> None:

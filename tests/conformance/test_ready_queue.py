@@ -1,4 +1,6 @@
-"""The ready queue as its port promises it, on a real server, in one slice and in three."""
+"""The ready queue as its port promises it, on real servers: in one slice and in three, and
+in a cluster.
+"""
 
 import random
 from collections.abc import AsyncIterator, Sequence
@@ -16,6 +18,7 @@ from mainspring.adapters.redis import ready_queue as queues
 from mainspring.adapters.redis.link import RedisLink, RedisOptions
 from mainspring.adapters.redis.ready_queue import RedisReadyQueue
 from mainspring.adapters.system import SystemClock
+from mainspring.config import Settings
 from mainspring.domain.ids import make_id, partition_of, random_bits_needed
 from mainspring.domain.priority import LANES, Level, lane_after, rank
 from mainspring.ports.hooks import HookPoint
@@ -27,6 +30,7 @@ from mainspring.ports.ready_queue import (
     Taken,
     TakeRequest,
 )
+from mainspring.wiring.redis import redis_link
 from manual_clock import START
 
 EPOCH = 7
@@ -93,7 +97,10 @@ async def desk(
     request: pytest.FixtureRequest, valkey_server: ValkeyServer, valkey_prefix: str, trap: Trap
 ) -> AsyncIterator[Desk]:
     slices = getattr(request, "param", 1)
-    link = RedisLink(RedisOptions(url=valkey_server.url), SystemClock())
+    url = valkey_server.url
+    if slices == "in a cluster":
+        slices, url = 6, request.getfixturevalue("valkey_cluster").url
+    link = redis_link(Settings(redis_url=url))
     queue = RedisReadyQueue(link, valkey_prefix, slices=slices, hooks=trap)
     yield Desk(queue, valkey_server)
     await queue.close()
@@ -107,7 +114,7 @@ async def lone(own_valkey: ValkeyServer) -> AsyncIterator[Desk]:
     await queue.close()
 
 
-in_slices = pytest.mark.parametrize("desk", [1, 3], indirect=True)
+in_slices = pytest.mark.parametrize("desk", [1, 3, "in a cluster"], indirect=True)
 
 
 def ids_of(entries: Sequence[Entry]) -> list[UUID]:

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from mainspring.config import entries, load, masked
+from mainspring.config.redis_urls import parse_redis_url
 from mainspring.domain.errors import InvalidConfiguration
 
 USED = {"MAINSPRING_READY_QUEUE": "redis"}
@@ -17,6 +18,10 @@ USED = {"MAINSPRING_READY_QUEUE": "redis"}
         "redis://user:password@redis-1:6379/0",
         "rediss://:password@[::1]:6380/3",
         "unix:///run/redis.sock",
+        "redis+cluster://redis-1,redis-2:6380",
+        "rediss+cluster://user:password@[2001:db8::1]:6379,redis-2/0",
+        "redis+sentinel://redis-1:26379,redis-2/main",
+        "rediss+sentinel://:password@redis-1/main.v1/2",
     ],
 )
 def test_urls_of_redis(url: str, tmp_path: Path) -> None:
@@ -33,6 +38,15 @@ def test_urls_of_redis(url: str, tmp_path: Path) -> None:
         "redis://redis-1:99999",
         "redis://redis-1/name",
         "redis://redis-1?socket_timeout=60",
+        "redis://redis-1,redis-2",
+        "redis+cluster://redis-1/1",
+        "redis+cluster://redis-1,,redis-2",
+        "redis+cluster://",
+        "redis+sentinel://redis-1",
+        "redis+sentinel://redis-1/main/name",
+        "redis+sentinel://redis-1/the main one/0",
+        "redis+sentinel://redis-1:0/main",
+        "redis+other://redis-1",
     ],
 )
 def test_what_is_no_url_of_redis(url: str, tmp_path: Path) -> None:
@@ -52,6 +66,19 @@ def test_the_password_is_not_shown(tmp_path: Path) -> None:
     (entry,) = [entry for entry in entries() if entry.name == "redis_url"]
     assert masked(settings, entry) == "redis://user:***@redis-1:6379/0"
     assert "hidden-word" not in repr(settings)
+
+
+def test_where_a_url_leads() -> None:
+    cluster = parse_redis_url("rediss+cluster://u:p%40@[2001:db8::1],redis-2:1")
+    assert cluster is not None
+    assert (cluster.kind, cluster.hosts) == ("cluster", (("2001:db8::1", 6379), ("redis-2", 1)))
+    assert cluster.url_of("2001:db8::2", 6380) == "rediss://u:p%40@[2001:db8::2]:6380/0"
+    watched = parse_redis_url("redis+sentinel://u:p@redis-1,redis-2:1/main/3")
+    assert watched is not None
+    assert (watched.kind, watched.service) == ("sentinel", "main")
+    assert watched.sentinel_urls() == ["redis://redis-1:26379/0", "redis://redis-2:1/0"]
+    assert watched.sentinel_urls("s%2F")[0] == "redis://:s%2F@redis-1:26379/0"
+    assert watched.url_of("redis-9", 6379) == "redis://u:p@redis-9:6379/3"
 
 
 def test_who_does_not_use_redis_does_not_load_its_driver() -> None:

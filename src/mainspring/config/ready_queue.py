@@ -3,9 +3,9 @@
 import dataclasses
 from collections.abc import Iterator
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from mainspring.config.facts import Facts
+from mainspring.config.redis_urls import parse_redis_url
 from mainspring.domain.ids import PARTITIONS
 
 
@@ -25,7 +25,17 @@ class ReadyQueueSettings:
         str,
         Facts(
             "Redis 7 or Valkey for the ready queue, such as `redis://user:password@host:6379/0`; "
-            "`rediss` for TLS, `unix` for a socket. It holds ids alone and may lose them",
+            "`rediss` for TLS, `unix` for a socket, `redis+cluster://host:6379,host:6379` for a "
+            "cluster, `redis+sentinel://host:26379,host:26379/service/0` for what sentinels watch. "
+            "It holds ids alone and may lose them",
+            secret=True,
+        ),
+    ] = ""
+    redis_sentinel_password: Annotated[
+        str,
+        Facts(
+            "Password of the sentinels in `redis_url`, where they have one; that of the servers is "
+            "in the URL",
             secret=True,
         ),
     ] = ""
@@ -55,26 +65,14 @@ def ready_queue_problems(settings: ReadyQueueSettings) -> Iterator[str]:
     """Yield a sentence for each thing that is wrong."""
     if settings.ready_queue == "redis" and not settings.redis_url:
         yield "ready_queue is redis but redis_url is empty; say where Redis is"
-    if settings.redis_url and not _is_redis(settings.redis_url):
+    if settings.redis_url and parse_redis_url(settings.redis_url) is None:
         # Not shown: it may hold a password.
-        yield "redis_url is no URL of Redis; write redis://user:password@host:6379/0"
+        yield (
+            "redis_url is no URL of Redis; write redis://user:password@host:6379/0, "
+            "redis+cluster://host:6379,host:6379 or redis+sentinel://host:26379,host:26379/service"
+        )
     if not settings.redis_prefix or set(settings.redis_prefix) & set("{} "):
         yield (
             f"redis_prefix is {settings.redis_prefix!r}; give a name without spaces and braces, "
             "such as mainspring"
         )
-
-
-def _is_redis(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        has_port = parts.port is None or parts.port > 0
-    except ValueError:
-        return False
-    if parts.query or parts.fragment:
-        # The driver would take its bounds in time and its retries from there.
-        return False
-    if parts.scheme == "unix":
-        return bool(parts.path)
-    is_database = not parts.path.strip("/") or parts.path.strip("/").isdecimal()
-    return parts.scheme in {"redis", "rediss"} and bool(parts.hostname) and has_port and is_database

@@ -7,13 +7,19 @@ single message was lost. Who is told of a task after its commit only makes it qu
 
 import logging
 from collections import Counter
-from collections.abc import Collection
-from datetime import timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 from typing import Final, Protocol
 
 from mainspring.ports.clock import Clock
 from mainspring.ports.coordination import Fence
-from mainspring.ports.ready_queue import Feeding, ReadyQueue, ReadySource
+from mainspring.ports.ready_queue import (
+    Feeding,
+    ReadyQueue,
+    ReadyQueueUnavailable,
+    ReadySource,
+    Round,
+)
 from mainspring.scheduler.loop import Interval, Loop
 
 _LOGGER: Final = logging.getLogger("mainspring.scheduler")
@@ -62,6 +68,7 @@ class Feeder:
         clock: Clock,
         *,
         seconds: float = FEED_SECONDS,
+        shard: int | None = None,
     ) -> None:
         self._queue = queue
         self._source = source
@@ -71,6 +78,7 @@ class Feeder:
         self._interval = Interval(
             seconds=seconds, first_pause_seconds=seconds, longest_pause_seconds=2.0
         )
+        self._what = "the ready queue" if shard is None else f"the ready queue of shard {shard}"
         self._bound = _FIRST_BOUND
         self._told: dict[int, int] = {}
 
@@ -79,34 +87,65 @@ class Feeder:
         await self._loop.repeat(self.name, self._round_and_rest, self._interval)
 
     async def run_once(self) -> int:
-        """Feed the slices of ours once; returns how many entries were missing."""
+        """Feed the slices of ours once; returns how many entries were missing.
+
+        One that cannot be fed holds up none of the others, which may be on another server; then
+        the error is raised.
+        """
         epochs = self._owner.fence().epochs
         slices = [number for number in range(self._queue.slices) if number in epochs]
-        return sum([await self.feed(number, epochs[number]) for number in slices])
-
-    async def feed(self, number: int, epoch: int) -> int:
-        """Feed one slice under an epoch; returns how many entries were missing."""
+        if not slices:
+            return 0
         state = await self._source.window_state()
         until = state.now + timedelta(seconds=AHEAD_SECONDS)
         # From here on the queue takes everything until then, so that nothing falls between what is
         # read now and what is told later.
-        feeding = Feeding(slice=number, epoch=epoch, until=until, paused=state.paused)
-        began = await self._queue.begin(feeding)
-        if began is None:
-            return self._give_up(number)
-        window = await self._source.window(until, self._bound)
-        missing = await began.fill(window.entries, window.limits)
-        if missing is None:
-            return self._give_up(number)
-        if self._told.get(number) != epoch:
-            self._told[number] = epoch
-            _LOGGER.info("the ready queue is fed: slice %d, %d entries", number, missing)
+        opened: list[tuple[Feeding, Round]] = []
+        failed: list[ReadyQueueUnavailable] = []
+        for number in slices:
+            feeding = Feeding(slice=number, epoch=epochs[number], until=until, paused=state.paused)
+            try:
+                began = await self._queue.begin(feeding)
+            except ReadyQueueUnavailable as error:
+                failed.append(error)
+                continue
+            if began is None:
+                self._owner.refuse([number])
+            else:
+                opened.append((feeding, began))
+        missing = await self._fill(opened, until, failed) if opened else 0
         if missing:
             self._source.announce()
+        if failed:
+            raise failed[0]
+        return missing
+
+    async def _fill(
+        self,
+        opened: Sequence[tuple[Feeding, Round]],
+        until: datetime,
+        failed: list[ReadyQueueUnavailable],
+    ) -> int:
+        """Let these slices hold what waits; returns how many entries were missing in all."""
+        window = await self._source.window(until, self._bound)
         ranges = Counter((entry.queue, entry.priority) for entry in window.entries)
         share = TOTAL_MOST // max(1, len(ranges))
         self._bound = min(max(share, _RANGE_LEAST), RANGE_MOST)
-        return missing
+        total = 0
+        for feeding, began in opened:
+            try:
+                missing = await began.fill(window.entries, window.limits)
+            except ReadyQueueUnavailable as error:
+                failed.append(error)
+                continue
+            if missing is None:
+                self._owner.refuse([feeding.slice])
+                continue
+            if self._told.get(feeding.slice) != feeding.epoch:
+                self._told[feeding.slice] = feeding.epoch
+                _LOGGER.info("%s is fed: slice %d, %d entries", self._what, feeding.slice, missing)
+            total += missing
+        return total
 
     async def _round_and_rest(self) -> int:
         """Feed, and leave most of the time to others when there is much to compare."""
@@ -115,7 +154,3 @@ class Feeder:
         spent = self._clock.monotonic() - started
         await self._clock.sleep(min(_REST_FACTOR * spent, _REST_SECONDS_MAX))
         return missing
-
-    def _give_up(self, number: int) -> int:
-        self._owner.refuse([number])
-        return 0

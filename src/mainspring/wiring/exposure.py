@@ -5,6 +5,7 @@ from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from mainspring.config import Settings, is_loopback
+from mainspring.config.redis_urls import parse_redis_url
 
 _ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
 
@@ -25,11 +26,12 @@ def plain_connections(settings: Settings) -> Iterator[str]:
                 "etcd_url"
             )
     if settings.ready_queue == "redis":
-        redis = urlsplit(settings.redis_url)
-        if redis.scheme == "redis" and not is_loopback(redis.hostname or ""):
+        place = parse_redis_url(settings.redis_url)
+        hosts = place.hosts if place is not None and not place.is_secure else ()
+        if not all(is_loopback(host) for host, _ in hosts):
             yield (
-                "the connection to Redis leaves this machine and is not encrypted; use rediss in "
-                "redis_url"
+                "the connection to Redis leaves this machine and is not encrypted; use rediss, "
+                "rediss+cluster or rediss+sentinel in redis_url"
             )
 
 

@@ -10,13 +10,13 @@ _REDIS: Final = "mainspring.wiring.redis"
 """Loaded only where Redis is used: it takes a while."""
 
 
-def open_ready_queue(settings: Settings) -> ReadyQueue | None:
-    """Return the configured ready queue, if there is one beside the database. Nothing is connected
-    before the first use.
+def open_ready_queue(settings: Settings, shard: int | None = None) -> ReadyQueue | None:
+    """Return the configured ready queue, if there is one beside the database; each shard, by its
+    number, has one of its own. Nothing is connected before the first use.
     """
     if settings.ready_queue != "redis":
         return None
-    queue: ReadyQueue = importlib.import_module(_REDIS).redis_ready_queue(settings)
+    queue: ReadyQueue = importlib.import_module(_REDIS).redis_ready_queue(settings, shard)
     return queue
 
 

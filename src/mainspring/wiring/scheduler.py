@@ -54,14 +54,16 @@ def scheduler_service(
     # With short leases it is meant to be quick, so it looks more often than every lease.
     rescue_seconds = min(RESCUE_SECONDS, settings.lease_seconds / 2)
     duties: list[Service] = [ownership, PlacementWatch(store, loop)]
-    for part in store.parts():
+    parts = store.parts()
+    for number, part in enumerate(parts, 1):
         duties += [
             Planner(part, clock, chance, SystemIds(), alert=alert, ownership=ownership),
             Rescuer(part, loop, seconds=rescue_seconds),
             Janitor(part, loop, keep),
         ]
-    if isinstance(store, QueuedStore):
-        duties.append(Feeder(store.ready_queue, store, ownership, loop, clock))
+        if isinstance(part, QueuedStore):
+            shard = number if len(parts) > 1 else None
+            duties.append(Feeder(part.ready_queue, part, ownership, loop, clock, shard=shard))
     return SchedulerService(duties)
 
 

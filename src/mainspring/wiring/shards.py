@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from mainspring.adapters.postgres.failures import server_of
+from mainspring.adapters.postgres.queued import QueuedStore
 from mainspring.adapters.postgres.store import PostgresStore, shard_label
 from mainspring.adapters.sharded.shard import Shard
 from mainspring.adapters.sharded.store import ShardedStore
@@ -13,6 +14,7 @@ from mainspring.config import Settings, shard_settings
 from mainspring.domain.errors import MigrationNeeded, StoreUnavailable
 from mainspring.domain.shards import ShardLabel, check_label, check_same
 from mainspring.wiring.connecting import database_url, pool_options
+from mainspring.wiring.ready_queue import open_ready_queue
 
 
 async def open_shards(settings: Settings) -> ShardedStore:
@@ -31,7 +33,7 @@ async def open_shards(settings: Settings) -> ShardedStore:
         Shard(
             place,
             shard_name(part, place),
-            PostgresStore(pool_options(part), limit_seconds=settings.level_limit_seconds),
+            _store(part, place),
             clock,
             partial(_look_again, looks[place], labels[0]),
         )
@@ -63,6 +65,14 @@ def shard_name(settings: Settings, place: int) -> str:
     url = database_url(settings)
     name = url.partition("?")[0].rpartition("/")[2]
     return f"shard {place + 1} ({server_of(url)}/{name})"
+
+
+def _store(settings: Settings, place: int) -> PostgresStore:
+    options, limit_seconds = pool_options(settings), settings.level_limit_seconds
+    queue = open_ready_queue(settings, place + 1)
+    if queue is None:
+        return PostgresStore(options, limit_seconds=limit_seconds)
+    return QueuedStore(options, queue, limit_seconds=limit_seconds)
 
 
 async def _look(settings: Settings, place: int, count: int) -> ShardLabel:

@@ -11,7 +11,6 @@ from mainspring.adapters.postgres.store import open_store as open_postgres
 from mainspring.adapters.system import SystemClock, SystemIds
 from mainspring.config import Settings, shard_settings, split_urls
 from mainspring.core.session import Session
-from mainspring.domain.errors import InvalidConfiguration
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.whole import WholeStore
 from mainspring.wiring.connecting import direct_url, pool_options
@@ -41,16 +40,11 @@ async def open_session(settings: Settings) -> Session:
 
 async def open_store(settings: Settings) -> WholeStore:
     """Open the task store, with the ready queue if there is one; raises as `open_session` does."""
-    queue = open_ready_queue(settings)
     if len(split_urls(settings.database_url)) > 1:
-        if queue is not None:
-            raise InvalidConfiguration(
-                "ready_queue is redis and database_url names several databases; a ready queue "
-                "works with one, so leave ready_queue out or name one database"
-            )
         # What it needs is not loaded by those who have one database.
         store: WholeStore = await importlib.import_module(_SHARDS).open_shards(settings)
         return store
+    queue = open_ready_queue(settings)
     if queue is not None:
         limit_seconds = settings.level_limit_seconds
         return await open_queued_store(pool_options(settings), queue, limit_seconds=limit_seconds)

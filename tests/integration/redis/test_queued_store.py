@@ -1,86 +1,30 @@
 """The store with a ready queue before it, on real servers and by their clocks."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection
+from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from uuid import UUID
 
 import asyncpg
 import pytest
 
 from conformance.scene import LostReplyError, Trap
 from fixtures.valkey import ValkeyServer
+from integration.redis.bench import Bench, Owner
 from mainspring.adapters.postgres.pool import PoolOptions
 from mainspring.adapters.postgres.queued import QueuedStore, open_queued_store
 from mainspring.adapters.redis import link as links
 from mainspring.adapters.redis import ready_queue as queues
 from mainspring.adapters.redis.link import RedisLink, RedisOptions
 from mainspring.adapters.redis.ready_queue import RedisReadyQueue
-from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
+from mainspring.adapters.system import SystemClock
 from mainspring.domain.task import Completed, Lease, NewTask, Settlement
-from mainspring.ports.coordination import Fence
 from mainspring.ports.hooks import HookPoint
 from mainspring.ports.ready_queue import Entry
-from mainspring.ports.store import ClaimRequest
-from mainspring.scheduler.feeder import Feeder
-from mainspring.scheduler.loop import Loop
 
 pytestmark = pytest.mark.postgres
 
 NEVER = 3600.0
-
-
-class Owner:
-    """Owns the one slice under an epoch."""
-
-    def __init__(self, epoch: int) -> None:
-        self.epoch = epoch
-        self.refused: list[int] = []
-
-    def fence(self) -> Fence:
-        return Fence({0: self.epoch})
-
-    def refuse(self, partitions: Collection[int]) -> None:
-        self.refused += partitions
-
-
-class Bench:
-    """A store, its ready queue and what feeds it."""
-
-    def __init__(self, store: QueuedStore, server: ValkeyServer, sql: asyncpg.Connection) -> None:
-        self.store = store
-        self.server = server
-        self.sql = sql
-        self.ids = SystemIds()
-        self.owner = Owner(1)
-
-    def feeder(self, owner: Owner | None = None) -> Feeder:
-        clock = SystemClock()
-        loop = Loop(clock, SystemChance())
-        return Feeder(self.store.ready_queue, self.store, owner or self.owner, loop, clock)
-
-    async def feed(self) -> int:
-        await self.store.publisher.sent()
-        return await self.feeder().run_once()
-
-    def task(self, **fields: Any) -> NewTask:
-        return NewTask(id=self.ids.task_id(), task_type="mail", **fields)
-
-    async def submit(self, count: int = 1, **fields: Any) -> list[UUID]:
-        tasks = [self.task(**fields) for _ in range(count)]
-        return [answer.id for answer in await self.store.submit(tasks, first=True)]
-
-    async def claim(self, limit: int = 100, **fields: Any) -> list[Lease]:
-        await self.store.publisher.sent()
-        request = ClaimRequest(
-            worker_id="w", limit=limit, lease_seconds=60.0, task_types=("mail",), **fields
-        )
-        return (await self.store.claim(request)).leases
-
-    async def held(self) -> int:
-        await self.store.publisher.sent()
-        return (await self.store.ready_queue.figures()).entries
 
 
 @pytest.fixture
@@ -110,7 +54,7 @@ async def bench(
     opener: Callable[..., Any], own_valkey: ValkeyServer, database: str
 ) -> AsyncIterator[Bench]:
     sql = await asyncpg.connect(database)
-    bench = Bench(await opener(), own_valkey, sql)
+    bench = Bench(await opener(), sql)
     # Nothing is found but through the ready queue, unless a test says otherwise.
     bench.store._look_seconds = NEVER
     await bench.feed()
@@ -180,16 +124,17 @@ async def test_a_queue_that_was_paused_behind_its_back_starts_nothing(bench: Ben
 
 async def test_what_nobody_told_the_queue_is_found_by_looking_and_by_feeding(
     bench: Bench,
+    own_valkey: ValkeyServer,
 ) -> None:
     (task_id,) = await bench.submit()
     await bench.store.publisher.sent()
-    bench.server.ask("DEL", "{p:0}:r:5 default mail", "{p:0}:heads")
+    own_valkey.ask("DEL", "{p:0}:r:5 default mail", "{p:0}:heads")
     assert await bench.claim() == []
     assert await bench.feed() == 1
     assert [lease.id for lease in await bench.claim()] == [task_id]
     (other,) = await bench.submit()
     await bench.store.publisher.sent()
-    bench.server.ask("DEL", "{p:0}:r:5 default mail", "{p:0}:heads")
+    own_valkey.ask("DEL", "{p:0}:r:5 default mail", "{p:0}:heads")
     bench.store._look_at = 0.0
     assert [lease.id for lease in await bench.claim()] == [other]
 
@@ -213,17 +158,19 @@ async def test_concurrent_claims_never_share_a_task(
 ) -> None:
     ids = await bench.submit(200)
     await bench.store.publisher.sent()
-    others = [Bench(await opener(), bench.server, bench.sql) for _ in range(3)]
+    others = [Bench(await opener(), bench.sql) for _ in range(3)]
     claims = await asyncio.gather(*(each.claim(30) for each in (bench, *others) for _ in range(3)))
     claimed = [lease.id for leases in claims for lease in leases]
     assert sorted(claimed) == sorted(ids)
 
 
-async def test_an_emptied_queue_is_full_again_at_once(bench: Bench) -> None:
+async def test_an_emptied_queue_is_full_again_at_once(
+    bench: Bench, own_valkey: ValkeyServer
+) -> None:
     for _ in range(10):
         await bench.submit(1000)
     await bench.store.publisher.sent()
-    bench.server.ask("FLUSHALL")
+    own_valkey.ask("FLUSHALL")
     # While it is not fed the store is asked.
     assert len(await bench.claim(100)) == 100
     started = asyncio.get_running_loop().time()
@@ -247,20 +194,20 @@ async def test_an_owner_of_before_is_refused_and_told(bench: Bench) -> None:
 
 
 async def test_without_the_queue_everything_goes_on(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, own_valkey: ValkeyServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(links, "_AWAY_SECONDS", (0.05, 0.05))
     loop = asyncio.get_running_loop()
-    bench.server.pause()
+    own_valkey.pause()
     started = loop.time()
     (first,) = await bench.submit()
     assert loop.time() - started < 0.5
     assert [lease.id for lease in await bench.claim()] == [first]
-    bench.server.resume()
-    bench.server.kill()
+    own_valkey.resume()
+    own_valkey.kill()
     (second,) = await bench.submit()
     assert [lease.id for lease in await bench.claim()] == [second]
-    bench.server.start()
+    own_valkey.start()
     await asyncio.sleep(0.06)
     await bench.feed()
     (third,) = await bench.submit()

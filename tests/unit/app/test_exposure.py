@@ -49,6 +49,9 @@ def test_the_way_to_etcd(url: str, is_plain: bool) -> None:
         ("unix:///run/redis.sock", False),
         ("rediss://a.example.com:6379", False),
         ("redis://a.example.com:6379", True),
+        ("redis+cluster://127.0.0.1:6379,a.example.com", True),
+        ("redis+sentinel://127.0.0.1,localhost/main", False),
+        ("rediss+sentinel://a.example.com/main", False),
     ],
 )
 def test_the_way_to_redis(url: str, is_plain: bool) -> None:

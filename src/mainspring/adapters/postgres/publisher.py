@@ -98,9 +98,7 @@ class Publisher:
     async def _send(self) -> None:
         while self._put or self._ids or self._removed or self._tokens or self._is_ready:
             is_ready, self._is_ready = self._is_ready, False
-            # What the queue does not hear of now, feeding tells it soon.
-            with suppress(MainspringError):
-                await self._tell()
+            await self._tell()
             if is_ready:
                 self._sender.ready()
 
@@ -109,11 +107,17 @@ class Publisher:
         ids, self._ids = self._ids, []
         removed, self._removed = self._removed, []
         tokens, self._tokens = self._tokens, []
-        for first in range(0, len(ids), _LOOKED_UP):
-            put += await self._entries_of(ids[first : first + _LOOKED_UP])
-        if put:
-            await self._queue.put(put)
-        if removed:
-            await self._queue.remove(removed)
-        if tokens:
-            await self._queue.confirm(tokens)
+        # What the queue does not hear of now, feeding tells it soon.
+        with suppress(MainspringError):
+            for first in range(0, len(ids), _LOOKED_UP):
+                put += await self._entries_of(ids[first : first + _LOOKED_UP])
+        # A part of the queue that is away is no reason not to tell the others the rest.
+        with suppress(MainspringError):
+            if put:
+                await self._queue.put(put)
+        with suppress(MainspringError):
+            if removed:
+                await self._queue.remove(removed)
+        with suppress(MainspringError):
+            if tokens:
+                await self._queue.confirm(tokens)

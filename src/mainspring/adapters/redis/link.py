@@ -5,7 +5,8 @@ import hashlib
 from collections.abc import Sequence
 from importlib.resources import files
 from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
 from redis.asyncio import BlockingConnectionPool, Redis
@@ -41,17 +42,18 @@ class Script(NamedTuple):
 
     source: str
     digest: str
+    is_alone: bool = False
+    """Whether the key that is named is the only one, so that the script also works while a cluster
+    moves keys from one node to another."""
 
 
-def script_of(name: str) -> Script:
-    """Read a script, with what begins all of them."""
+def script_of(*names: str, is_alone: bool = False) -> Script:
+    """Read a script from files that follow each other."""
     folder = files("mainspring.adapters.redis") / "lua"
-    source = "\n".join(
-        (folder / f"{part}.lua").read_text(encoding="utf-8") for part in ("prelude", name)
-    )
+    source = "\n".join((folder / f"{name}.lua").read_text(encoding="utf-8") for name in names)
     # The name that the protocol wants, which protects nothing.
     digest = hashlib.sha1(source.encode(), usedforsecurity=False).hexdigest()
-    return Script(source, digest)
+    return Script(source, digest, is_alone)
 
 
 class ServerFacts(NamedTuple):
@@ -63,14 +65,67 @@ class ServerFacts(NamedTuple):
     """What it does when its memory is full."""
 
 
+class Link(Protocol):
+    """The way to Redis. Everything that is asked names a key, which says where it belongs.
+
+    Raises `ReadyQueueUnavailable` within about a second.
+    """
+
+    async def run(self, script: Script, key: str, *arguments: Any) -> Any:
+        """Run a script on the keys that have the tag of this one."""
+        ...
+
+    async def ask(self, key: str, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands about such keys together and return their answers."""
+        ...
+
+    async def servers(self) -> list["ServerFacts"]:
+        """Return what each server that keeps something says of itself."""
+        ...
+
+    async def close(self) -> None:
+        """Close the connections. Safe to call twice."""
+        ...
+
+
+class Absence:
+    """Remembers that something was away, and after which pause it is worth another try."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._failures = 0
+        self._until = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        """Whether the pause is not over yet."""
+        return self._clock.monotonic() < self._until
+
+    def begin(self) -> None:
+        """Take note of a failure; each in a row makes the pause longer."""
+        first, longest = _AWAY_SECONDS
+        self._until = self._clock.monotonic() + min(first * 2.0 ** min(self._failures, 10), longest)
+        self._failures += 1
+
+    def end(self) -> None:
+        """Take note that it answered."""
+        self._failures = 0
+
+
 class RedisLink:
-    """The connections of one event loop.
+    """The connections of one event loop to one server.
 
     The driver's own repetitions are off: a script whose answer was lost may have done its work.
     After an error nothing is asked for a while, so that callers do not wait for the next one.
+    Errors among `redirects` say that another server is meant; they are raised as they are.
     """
 
-    def __init__(self, options: RedisOptions, clock: Clock) -> None:
+    def __init__(
+        self,
+        options: RedisOptions,
+        clock: Clock,
+        redirects: tuple[type[Exception], ...] = (),
+    ) -> None:
         tls = {"ssl_ca_certs": options.ca_file} if options.ca_file else {}
         self._pool = BlockingConnectionPool.from_url(
             options.url,
@@ -85,37 +140,47 @@ class RedisLink:
             **tls,
         )
         self._redis = Redis(connection_pool=self._pool)
-        self._clock = clock
-        self._failures = 0
-        self._away_until = 0.0
+        self.host = urlsplit(options.url).hostname or ""
+        self._absence = Absence(clock)
+        self._redirects = redirects
         self._reason = ""
 
-    async def run(self, script: Script, prefix: str, *arguments: Any) -> Any:
-        """Run a script on a slice."""
+    @property
+    def is_away(self) -> bool:
+        """Whether it failed a moment ago, so that nothing is asked."""
+        return self._absence.lasts
+
+    async def run(self, script: Script, key: str, *arguments: Any) -> Any:
+        """Run a script; which keys it touches follows from the one that is named."""
         async with _Bounded(self):
             try:
-                return await self._redis.evalsha(script.digest, 1, prefix, *arguments)
+                return await self._redis.evalsha(script.digest, 1, key, *arguments)
             except NoScriptError:
                 # A server that was started anew, or whose scripts were flushed.
-                return await self._redis.eval(script.source, 1, prefix, *arguments)
+                return await self._redis.eval(script.source, 1, key, *arguments)
 
-    async def ask(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+    async def ask(self, key: str, commands: Sequence[tuple[Any, ...]]) -> list[Any]:  # noqa: ARG002 - it is all on one server
         """Send commands together and return their answers."""
+        return await self.tell(commands)
+
+    async def tell(self, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Send commands to this very server, together, and return their answers."""
         async with _Bounded(self):
             pipeline = self._redis.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command)
             return await pipeline.execute()
 
-    async def server(self) -> ServerFacts:
+    async def servers(self) -> list[ServerFacts]:
         """Return what the server says of itself."""
-        (info,) = await self.ask([("INFO",)])
+        (info,) = await self.tell([("INFO",)])
         valkey = info.get("valkey_version")
-        return ServerFacts(
+        facts = ServerFacts(
             name="Valkey" if valkey else "Redis",
             version=str(valkey or info.get("redis_version", "0")),
             policy=str(info.get("maxmemory_policy", "noeviction")),
         )
+        return [facts]
 
     async def close(self) -> None:
         """Close the connections. Safe to call twice."""
@@ -124,21 +189,17 @@ class RedisLink:
 
     def check(self) -> None:
         """Raise `ReadyQueueUnavailable` while the server is known to be away."""
-        if self._clock.monotonic() < self._away_until:
-            raise ReadyQueueUnavailable(f"the ready queue in Redis is away: {self._reason}")
+        if self.is_away:
+            raise ReadyQueueUnavailable(f"Redis is away: {self._reason}")
 
-    def succeed(self) -> None:
-        """Take note that a call was answered."""
-        self._failures = 0
-
-    def fail(self, error: Exception) -> ReadyQueueUnavailable:
-        """Take note of what a call ended with, and return what its caller is told."""
-        first, longest = _AWAY_SECONDS
-        pause = min(first * 2.0 ** min(self._failures, 10), longest)
-        self._failures += 1
-        self._away_until = self._clock.monotonic() + pause
-        self._reason = hide_secrets(str(error)) or "there was no answer in time"
-        return ReadyQueueUnavailable(f"the ready queue in Redis cannot be used: {self._reason}")
+    def end(self, error: BaseException | None) -> None:
+        """Take note of what a call ended with, and raise what its caller is told."""
+        if error is None or isinstance(error, self._redirects):
+            self._absence.end()
+        elif isinstance(error, RedisError | OSError):
+            self._absence.begin()
+            self._reason = hide_secrets(str(error)) or "there was no answer in time"
+            raise ReadyQueueUnavailable(f"Redis cannot be used: {self._reason}") from error
 
 
 class _Bounded:
@@ -162,7 +223,4 @@ class _Bounded:
             await self._timeout.__aexit__(kind, error, trace)
         except TimeoutError as late:
             error = late
-        if error is None:
-            self._link.succeed()
-        elif isinstance(error, RedisError | OSError):
-            raise self._link.fail(error) from error
+        self._link.end(error)

@@ -2,14 +2,14 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 from zlib import crc32
 
-from mainspring.adapters.redis.link import RedisLink, Script, script_of
+from mainspring.adapters.redis.link import Link, Script, script_of
 from mainspring.adapters.redis.ranges import MICROSECOND, microseconds, range_of
 from mainspring.domain.ids import partition_of
 from mainspring.domain.placement import labels_of
@@ -23,14 +23,21 @@ from mainspring.domain.priority import (
     lane_of,
 )
 from mainspring.ports.hooks import HookPoint, Hooks, NoHooks
-from mainspring.ports.ready_queue import Entry, Feeding, ReadyFigures, Taken, TakeRequest
+from mainspring.ports.ready_queue import (
+    Entry,
+    Feeding,
+    ReadyFigures,
+    ReadyQueueUnavailable,
+    Taken,
+    TakeRequest,
+)
 
-PUT: Final = script_of("put")
-REMOVE: Final = script_of("remove")
-TAKE: Final = script_of("take")
-BEGIN: Final = script_of("begin")
-FINISH: Final = script_of("finish")
-FIGURES: Final = script_of("figures")
+PUT: Final = script_of("prelude", "put")
+REMOVE: Final = script_of("prelude", "remove")
+TAKE: Final = script_of("prelude", "take")
+BEGIN: Final = script_of("prelude", "begin")
+FINISH: Final = script_of("prelude", "finish")
+FIGURES: Final = script_of("prelude", "figures")
 
 BATCH: Final = 500
 """Entries of one call of a script, which nobody else can run beside."""
@@ -52,7 +59,7 @@ class RedisReadyQueue:
     """`ports.ready_queue.ReadyQueue` under a prefix, in so many slices."""
 
     def __init__(
-        self, link: RedisLink, prefix: str, *, slices: int = 1, hooks: Hooks | None = None
+        self, link: Link, prefix: str, *, slices: int = 1, hooks: Hooks | None = None
     ) -> None:
         self._link = link
         self._hooks = NoHooks() if hooks is None else hooks
@@ -66,8 +73,9 @@ class RedisReadyQueue:
 
     async def put(self, entries: Sequence[Entry]) -> None:
         """Add tasks that wait in the store."""
-        for number, part in self._parts(entries):
-            await self.put_rows(PUT, number, ("", MOST), part)
+        await _all(
+            self.put_rows(PUT, number, ("", MOST), part) for number, part in self._parts(entries)
+        )
 
     async def put_rows(
         self, script: Script, number: int, head: tuple[Any, ...], rows: Sequence[tuple[Any, ...]]
@@ -91,6 +99,7 @@ class RedisReadyQueue:
         found: list[tuple[UUID, Level]] = []
         waits: list[float] = []
         is_complete = True
+        away: list[ReadyQueueUnavailable] = []
         served = [request.served.get(lane, 0) for lane in LANES]
         # Each request begins elsewhere, and a request that is repeated at the same place.
         start = crc32(request.token.encode())
@@ -99,13 +108,21 @@ class RedisReadyQueue:
             if limit <= 0:
                 break
             number = (start + offset) % self.slices
-            answer = await self._take(number, request, limit, served)
+            try:
+                answer = await self._take(number, request, limit, served)
+            except ReadyQueueUnavailable as error:
+                # The others may be on servers that answer.
+                is_complete = False
+                away.append(error)
+                continue
             is_complete &= bool(answer[0])
             if answer[1]:
                 waits.append(max(0.0, int(answer[1]) / _PER_SECOND))
             for task_id, lane in zip(answer[2::2], answer[3::2], strict=True):
                 served[lane - 1] += 1
                 found.append((UUID(task_id.decode()), LANES[lane - 1]))
+        if len(away) == self.slices:
+            raise away[0]
         is_short = len(found) < request.limit
         return Taken(found, min(waits, default=None) if is_short else None, is_complete)
 
@@ -129,21 +146,28 @@ class RedisReadyQueue:
         """Say that what was taken under these tokens has been dealt with."""
         if not tokens:
             return
-        for prefix in self._prefixes:
-            commands = [("HDEL", f"{prefix}taken", *tokens), ("ZREM", f"{prefix}times", *tokens)]
-            await self._link.ask(commands)
+        await _all(
+            self._link.ask(
+                prefix,
+                [("HDEL", f"{prefix}taken", *tokens), ("ZREM", f"{prefix}times", *tokens)],
+            )
+            for prefix in self._prefixes
+        )
 
     async def remove(self, entries: Sequence[Entry]) -> None:
         """Drop tasks that do not wait any more."""
-        for number, part in self._parts(entries):
-            rows = [(name, task_id, "") for name, task_id, _ in part]
-            await self.put_rows(REMOVE, number, ("",), rows)
+        await _all(
+            self.put_rows(REMOVE, number, ("",), [(name, task_id, "") for name, task_id, _ in part])
+            for number, part in self._parts(entries)
+        )
 
     async def pause(self, queue: str, *, is_paused: bool) -> None:
         """Let nothing of a queue be taken, or let it be taken again."""
         command = "SADD" if is_paused else "SREM"
-        for prefix in self._prefixes:
-            await self._link.ask([(command, f"{prefix}paused", queue)])
+        await _all(
+            self._link.ask(prefix, [(command, f"{prefix}paused", queue)])
+            for prefix in self._prefixes
+        )
 
     async def begin(self, feeding: Feeding) -> "RedisRound | None":
         """Begin to feed a slice."""
@@ -158,11 +182,12 @@ class RedisReadyQueue:
         if names is None:
             return None
         held: dict[bytes, dict[bytes, int]] = {}
-        prefix = self._prefixes[feeding.slice].encode()
+        key = self._prefixes[feeding.slice]
+        prefix = key.encode()
         for first in range(0, len(names), _READ):
             part = names[first : first + _READ]
             answers = await self._link.ask(
-                [("ZRANGE", prefix + b"r:" + name, 0, -1, "WITHSCORES") for name in part]
+                key, [("ZRANGE", prefix + b"r:" + name, 0, -1, "WITHSCORES") for name in part]
             )
             held |= {
                 name: dict(zip(flat[::2], map(int, flat[1::2]), strict=True))
@@ -177,8 +202,16 @@ class RedisReadyQueue:
         return bool(await self._run(FINISH, feeding.slice, feeding.epoch, lasts, *flat))
 
     async def figures(self) -> ReadyFigures:
-        """Count what is held."""
-        counts = [await self._run(FIGURES, number) for number in range(self.slices)]
+        """Count what is held, where it can be; a slice that is away is none that is fed."""
+        counts: list[list[int]] = []
+        away: list[ReadyQueueUnavailable] = []
+        for number in range(self.slices):
+            try:
+                counts.append(await self._run(FIGURES, number))
+            except ReadyQueueUnavailable as error:
+                away.append(error)
+        if not counts:
+            raise away[0]
         entries, taken, fed = (sum(column) for column in zip(*counts, strict=True))
         return ReadyFigures(entries=entries, taken=taken, fed=fed, slices=self.slices)
 
@@ -245,6 +278,18 @@ class RedisRound:
             limit = limits.get((queue, int(priority)))
             if limit is not None:
                 yield name, microseconds(limit)
+
+
+async def _all(calls: Iterable[Awaitable[object]]) -> None:
+    """Make every call, though one fails: slices may be on different servers. Then raise that."""
+    failed: ReadyQueueUnavailable | None = None
+    for call in calls:
+        try:
+            await call
+        except ReadyQueueUnavailable as error:
+            failed = failed or error
+    if failed is not None:
+        raise failed
 
 
 def _json(names: tuple[str, ...]) -> str:
