@@ -13,7 +13,14 @@ import pytest
 
 from api.conftest import Api
 from mainspring.cli.root import run
-from mainspring.domain.task import Failed, Failure, FailureKind, Settlement
+from mainspring.domain.task import (
+    Completed,
+    Failed,
+    Failure,
+    FailureKind,
+    LeaseRef,
+    Settlement,
+)
 from mainspring.ports.access import Scope
 from mainspring.ports.store import ClaimRequest, WorkerState
 
@@ -82,6 +89,22 @@ async def there(
     else:
         monkeypatch.setenv("MAINSPRING_DATABASE_URL", database)
     return command
+
+
+async def test_a_task_with_a_result_and_one_with_progress(api: Api, there: Run) -> None:
+    ids = [(await there("tasks", "submit", "t", "--json")).value["task_id"] for _ in range(2)]
+    claim = ClaimRequest(worker_id="w", limit=2, lease_seconds=60, task_types=("t",))
+    done, under_way = sorted((await api.store.claim(claim)).leases, key=lambda one: str(one.id))
+    ended = Settlement(done.id, done.fencing_token, Completed('{"said":  "hello"}'))
+    assert await api.store.settle([ended]) == [True]
+    assert await api.store.progress(LeaseRef(under_way.id, under_way.fencing_token), "0.50")
+    found = {one["task_id"]: one for one in (await there("tasks", "list", "--json")).lines}
+    assert set(found) == set(ids)
+    assert found[str(done.id)]["result"] == {"said": "hello"}
+    assert found[str(done.id)]["progress"] is None
+    assert found[str(under_way.id)]["progress"] == 0.5
+    # As the handler wrote it, to the last space.
+    assert '{"said":  "hello"}' in (await there("tasks", "get", str(done.id), "--json")).out
 
 
 @pytest.fixture

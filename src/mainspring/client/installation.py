@@ -34,11 +34,27 @@ from mainspring.domain.values import check_instant, check_name, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter, WorkerState
 
 _NEW: Final = 201
+_NOTHING: Final = msgspec.Raw(b"null")
 _FILTERS: Final = ("status", "ready", "task_type", "queue", "schedule", "since", "until")
 
 
+class _Told(Task, frozen=True, kw_only=True):
+    """A task as an answer has it: the decoder takes raw JSON or nothing, and not one of both."""
+
+    result: msgspec.Raw = _NOTHING
+    progress: msgspec.Raw = _NOTHING
+
+    def task(self) -> Task:
+        """Return it as the task store would."""
+        fields = {name: getattr(self, name) for name in Task.__struct_fields__}
+        for name in ("result", "progress"):
+            if bytes(fields[name]) == b"null":
+                fields[name] = None
+        return Task(**fields)
+
+
 class _Page(msgspec.Struct):
-    tasks: list[Task]
+    tasks: list[_Told]
     cursor: str | None = None
     partial: bool = False
 
@@ -124,7 +140,7 @@ class ApiLifecycle:
 
     async def get(self, task_id: UUID) -> Task:
         """Return a task."""
-        return await self._client.call(read_as(task_requests.look(task_id), Task))
+        return (await self._client.call(read_as(task_requests.look(task_id), _Told))).task()
 
     async def cancel(self, ids: Sequence[UUID], reason: str | None = None) -> list[CancelState]:
         """Cancel tasks and answer for each in order."""
@@ -162,8 +178,8 @@ class ApiLifecycle:
             request = read_as(task_requests.page(filters, cursor, size), _Page)
             page = await self._client.call(request)
             self.was_partial = self.was_partial or page.partial
-            for task in page.tasks:
-                yield task
+            for told in page.tasks:
+                yield told.task()
             cursor = page.cursor
             if cursor is None:
                 return
