@@ -13,7 +13,7 @@ BIN := .venv/bin
 TEST_ENV = PYTEST_DEBUG_TEMPROOT="$(CURDIR)/.cache"
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo up test bench bench-peers check proto lock clean
+.PHONY: help setup setup-dev demo up up-cluster test bench bench-peers check proto lock clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -29,6 +29,9 @@ demo: setup ## Run a real scenario on a throw-away server and check every part o
 
 up: setup ## Start everything on this machine: database, scheduler, worker
 	@$(BIN)/mainspring up $(ARGS)
+
+up-cluster: setup-dev ## Start a whole cluster on this machine; ARGS=--check breaks it under load and judges
+	@$(BIN)/python -m tools.cluster $(ARGS)
 
 bench: setup ## Measure this installation
 	@$(BIN)/mainspring bench $(ARGS)

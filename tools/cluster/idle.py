@@ -1,0 +1,59 @@
+"""How much processor time each process takes while nothing is to be done."""
+
+import asyncio
+from typing import NamedTuple
+
+import psutil
+from tools.cluster.running import Cluster
+
+SHARE_MAX = 0.05
+"""Of one core, for one process."""
+
+
+class Usage(NamedTuple):
+    """What one process took."""
+
+    name: str
+    pid: int
+    share: float
+    megabytes: float
+
+
+async def measure(cluster: Cluster, seconds: float) -> list[Usage]:
+    """Watch every process, with all that it started, for so long."""
+    before = _processes(cluster)
+    times = {process.pid: _time(process) for _, process in before}
+    await asyncio.sleep(seconds)
+    found = []
+    for name, process in before:
+        try:
+            used = _time(process) - times[process.pid]
+            size = process.memory_info().rss / 2**20
+        except psutil.NoSuchProcess:
+            continue
+        found.append(Usage(name, process.pid, used / seconds, size))
+    return found
+
+
+def _processes(cluster: Cluster) -> list[tuple[str, psutil.Process]]:
+    found: list[tuple[str, psutil.Process]] = []
+    for part in cluster.parts:
+        if part.pid is None:
+            continue
+        root = psutil.Process(part.pid)
+        found.append((part.name, root))
+        children = root.children(recursive=True)
+        found += [(f"{part.name}: {_kind(child)}", child) for child in children]
+    return found
+
+
+def _kind(process: psutil.Process) -> str:
+    words = process.cmdline()
+    if "mainspring.cli.runner" in words:
+        return "runner"
+    return " ".join(words)[:40] or process.name()
+
+
+def _time(process: psutil.Process) -> float:
+    times = process.cpu_times()
+    return float(times.user + times.system)
