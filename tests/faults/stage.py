@@ -150,11 +150,13 @@ class Stage:
         self._programs.append(program)
         return program
 
+    def start_worker(self, **settings: object) -> Program:
+        """Start a worker."""
+        return self.start("worker", "--app", "faults.handlers:app", **{"processes": 1, **settings})
+
     async def worker(self, **settings: object) -> Program:
         """Start a worker and wait until it takes tasks."""
-        program = self.start(
-            "worker", "--app", "faults.handlers:app", **{"processes": 1, **settings}
-        )
+        program = self.start_worker(**settings)
         await program.says("worker runs")
         return program
 

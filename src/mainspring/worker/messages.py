@@ -32,6 +32,10 @@ class Start(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """A random number in [0, 1) for the delay of a retry; only the agent draws."""
 
     lease: Lease
+    certain_until: float
+    """Until when the lease certainly lasts, by the monotonic clock, which all processes of a
+    machine share. What comes later, because somebody stood still on the way, does not begin.
+    """
 
 
 class Stop(msgspec.Struct, frozen=True, array_like=True, tag=2):

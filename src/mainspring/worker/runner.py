@@ -211,6 +211,10 @@ class Runner:
 
     def _start(self, start: Start, now: float) -> None:
         lease = start.lease
+        if now >= start.certain_until:
+            # Somebody else may run it by now, or has. If nobody does, it goes back uncharged.
+            self._channel.send(Ended(start.number, Released()))
+            return
         prepared = self._prepared.get(lease.task_type)
         if prepared is None:
             # The app here is not the one that the agent has; another worker may know the type.

@@ -1,9 +1,22 @@
-"""A TCP proxy that can stop passing bytes on, in either direction, without closing anything."""
+"""A TCP proxy that can stop passing bytes on, in either direction, without closing anything; that
+can keep them for a while and deliver them late; and that can lose the answer to what was done.
+"""
 
 import asyncio
+import random
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 from urllib.parse import urlsplit
+
+_DONE: Final = re.compile(
+    rb"C\x00\x00\x00.(INSERT|UPDATE|DELETE|SELECT|MERGE) [0-9 ]+\x00", re.DOTALL
+)
+"""In an answer of PostgreSQL: a statement has been carried out."""
+
+_COMMITTED: Final = b"Z\x00\x00\x00\x05I"
+"""At the end of an answer of PostgreSQL: and no transaction is open."""
 
 
 class Proxy:
@@ -13,40 +26,70 @@ class Proxy:
         self._target = (host, port)
         self._pipes: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._open = {"requests": asyncio.Event(), "replies": asyncio.Event()}
+        self.release()
         self.swallow_requests = False
         self.swallow_replies = False
         self.swallowed = asyncio.Event()
+        self.lose_replies = 0
+        """So many of the next answers that say that something was committed are lost, with their
+        connections."""
+
+        self.lost = asyncio.Event()
+        self.chance = random.Random(0)
+        """Decides how much of such an answer still arrives."""
+
+    def hold(self, what: str) -> None:
+        """Keep `requests` or `replies` until `release`; nothing is lost, it only comes late."""
+        self._open[what].clear()
+
+    def release(self) -> None:
+        """Deliver what was held, and pass on what comes."""
+        for each in self._open.values():
+            each.set()
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(*self._target)
         self._writers |= {writer, far_writer}
         for pipe in (
-            self._pipe(reader, far_writer, "swallow_requests"),
-            self._pipe(far_reader, writer, "swallow_replies"),
+            self._pipe(reader, far_writer, "requests"),
+            self._pipe(far_reader, writer, "replies"),
         ):
             task = asyncio.create_task(pipe)
             self._pipes.add(task)
             task.add_done_callback(self._pipes.discard)
 
     async def close(self) -> None:
+        self.release()
         for writer in self._writers:
             writer.transport.abort()
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def _pipe(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, switch: str
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, what: str
     ) -> None:
         try:
             while data := await reader.read(65536):
-                if getattr(self, switch):
+                await self._open[what].wait()
+                if getattr(self, f"swallow_{what}"):
                     self.swallowed.set()
                     continue
+                if what == "replies" and self._is_to_be_lost(data):
+                    writer.write(data[: self.chance.randrange(len(data))])
+                    break
                 writer.write(data)
                 await writer.drain()
         except OSError:
             pass
         finally:
             writer.close()
+
+    def _is_to_be_lost(self, data: bytes) -> bool:
+        if not self.lose_replies or not data.endswith(_COMMITTED) or not _DONE.search(data):
+            return False
+        self.lose_replies -= 1
+        self.lost.set()
+        return True
 
 
 @asynccontextmanager

@@ -77,6 +77,9 @@ def connected(page: StepPage, *handlers: Any) -> tuple[Runner, Mailbox]:
     return runner, mailbox
 
 
+CERTAIN_UNTIL = 1_000_000.0
+
+
 async def work() -> str:
     return "done"
 
@@ -86,7 +89,7 @@ async def waits() -> None:
 
 
 def start(number: int, task_type: str, **changes: Any) -> Start:
-    return Start(number, 0.5, make_lease(task_type=task_type, **changes))
+    return Start(number, 0.5, make_lease(task_type=task_type, **changes), CERTAIN_UNTIL)
 
 
 async def test_an_attempt_runs_and_its_ending_is_told(page: StepPage) -> None:
@@ -119,6 +122,18 @@ async def test_a_task_type_that_is_not_known_here_goes_back(page: StepPage) -> N
     runner, mailbox = connected(page, work)
     runner.received([start(1, "other")])
     assert await mailbox.next(Ended) == Ended(1, Released(1.0))
+
+
+async def test_what_comes_when_its_lease_may_be_over_goes_back_unbegun(page: StepPage) -> None:
+    runner, mailbox = connected(page, work)
+    now = runner.clock.monotonic()
+    late, soon = (
+        Start(number, 0.5, make_lease(task_type="work"), now + seconds)
+        for number, seconds in ((1, 0.0), (2, 0.01))
+    )
+    runner.received([late, soon])
+    assert await mailbox.next(Ended) == Ended(1, Released())
+    assert await mailbox.next(Ended) == Ended(2, Completed('"done"'))
 
 
 async def test_the_time_limit_is_told_and_enforced(page: StepPage) -> None:
