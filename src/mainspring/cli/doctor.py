@@ -11,20 +11,23 @@ from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED, EXIT_UNREACHABLE
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import escaped, print_json
 from mainspring.config import Settings
-from mainspring.wiring.checkup import Finding, findings, of_settings
+from mainspring.wiring.checkup import findings, of_settings
+from mainspring.wiring.findings import Finding
 
 
 @click.command()
 @json_option
 @store_options
 def doctor(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> int:
-    """Check every configured part: settings, the API, database, durability, clock, schema, workers.
+    """Check every configured part: settings, the API, etcd, Redis, each database (durability,
+    clock, pooler, schema), workers and schedulers.
 
-    Exit status 1 if something is wrong, 3 if the database or the API cannot be reached.
+    Exit status 1 if something is wrong, 3 if a database or the API cannot be reached.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     failed = asyncio.run(_look(settings, as_json=as_json))
-    if failed & {"database", "api"}:
+    # With shards each of them is named before what was looked at.
+    if {check.rpartition(": ")[2] for check in failed} & {"database", "api"}:
         return EXIT_UNREACHABLE
     return EXIT_FAILED if failed else EXIT_DONE
 
@@ -55,4 +58,4 @@ def _print(finding: Finding, *, as_json: bool) -> None:
         print_json(finding)
     else:
         mark = "ok" if finding.ok else "WRONG"
-        click.echo(f"{mark:<5}  {finding.check:<12} {escaped(finding.detail)}")
+        click.echo(f"{mark:<5}  {finding.check:<20} {escaped(finding.detail)}")

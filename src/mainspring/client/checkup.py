@@ -10,7 +10,7 @@ from mainspring.client.exchange import get
 from mainspring.client.installation import client_of
 from mainspring.config import Settings
 from mainspring.domain.errors import Forbidden, MainspringError
-from mainspring.wiring.checkup import Finding
+from mainspring.wiring.findings import Finding
 
 _SECONDS: Final = 5.0
 

@@ -1,11 +1,12 @@
 """etcd, as the settings name it."""
 
+import asyncio
 import ssl
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from mainspring.adapters.etcd.client import EtcdClient, EtcdOptions
+from mainspring.adapters.etcd.client import EtcdClient, EtcdOptions, Status
 from mainspring.adapters.etcd.coordination import EtcdCoordination
 from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings
@@ -69,23 +70,40 @@ def _key(settings: Settings) -> bytes | None:
 
 
 async def etcd_findings(settings: Settings) -> list[tuple[bool, str]]:
-    """Say of each endpoint whether it answers, has a leader and can be trusted with data."""
+    """Say of each endpoint whether it answers, has a leader and can be trusted with data, and of
+    all of them whether they belong together.
+    """
     try:
         options = etcd_options(settings)
     except MainspringError as error:
         return [(False, error.message)]
     client = EtcdClient(options)
+    places = range(len(options.endpoints))
     try:
-        return [await _finding(client, at, name) for at, name in enumerate(options.endpoints)]
+        states = await asyncio.gather(*(_status(client, at) for at in places))
     finally:
         await client.close()
+    found = [_finding(name, one) for name, one in zip(options.endpoints, states, strict=True)]
+    leaders = {one.leader for one in states if isinstance(one, Status) and one.leader}
+    if len(leaders) > 1:
+        detail = (
+            "the endpoints of etcd_url follow different leaders; name the members of one cluster, "
+            "or look again when an election is over"
+        )
+        found.append((False, detail))
+    return found
 
 
-async def _finding(client: EtcdClient, at: int, name: str) -> tuple[bool, str]:
+async def _status(client: EtcdClient, at: int) -> Status | MainspringError:
     try:
-        status = await client.status(at)
+        return await client.status(at)
     except MainspringError as error:
-        return False, error.message
+        return error
+
+
+def _finding(name: str, status: Status | MainspringError) -> tuple[bool, str]:
+    if isinstance(status, MainspringError):
+        return False, status.message
     said = f"etcd {status.version} at {name}"
     if not status.leader:
         return False, f"{said} has no leader; start the other members"

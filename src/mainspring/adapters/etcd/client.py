@@ -81,6 +81,14 @@ _WATCH: Final = Method("/etcdserverpb.Watch/Watch", pb.WatchResponse)
 _AUTHENTICATE: Final = Method("/etcdserverpb.Auth/Authenticate", pb.AuthenticateResponse)
 
 
+class Status(NamedTuple):
+    """What an endpoint says of itself."""
+
+    version: str
+    leader: int
+    """The member that it follows; 0: none."""
+
+
 class LeaseGone(Unavailable):
     """The lease that a request names is over."""
 
@@ -120,13 +128,14 @@ class EtcdClient:
         answer = await self.call(_KEEP_ALIVE, pb.LeaseKeepAliveRequest(id=lease))
         return answer.ttl
 
-    async def status(self, endpoint: int) -> pb.StatusResponse:
+    async def status(self, endpoint: int) -> Status:
         """Ask one endpoint, by its place in the options, how it is."""
         try:
-            return await self._ask(endpoint, STATUS, pb.StatusRequest())
+            answer = await self._ask(endpoint, STATUS, pb.StatusRequest())
         except grpc.aio.AioRpcError as error:
             _check_final(error)
-            raise self._unreachable(error) from error
+            raise self._unreachable(error, self._options.endpoints[endpoint]) from error
+        return Status(answer.version, answer.leader)
 
     async def watch(self, key: bytes, range_end: bytes) -> AsyncIterator[pb.WatchResponse]:
         """Yield what happens to keys from now on: first that the watch has begun.
@@ -241,8 +250,10 @@ class EtcdClient:
         if self._current == at:
             self._current = (at + 1) % len(self._options.endpoints)
 
-    def _unreachable(self, failure: grpc.aio.AioRpcError | None) -> Unavailable:
-        where = ", ".join(self._options.endpoints)
+    def _unreachable(
+        self, failure: grpc.aio.AioRpcError | None, endpoint: str | None = None
+    ) -> Unavailable:
+        where = endpoint or ", ".join(self._options.endpoints)
         why = "" if failure is None else f" ({failure.code().name.lower()}: {failure.details()})"
         check = "check that it runs there and has a leader"
         if self._options.is_secure:

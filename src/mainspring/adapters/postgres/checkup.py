@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 import asyncpg
 import msgspec
@@ -40,6 +40,29 @@ async def server_facts(dsn: str) -> ServerFacts:
         await connection.close()
     assert row is not None
     return ServerFacts(**dict(row))
+
+
+class Way(NamedTuple):
+    """Where a URL leads."""
+
+    is_pooled: bool
+    """PgBouncer or the like stands between."""
+
+    database: str
+    """The same for all ways to the same database of the same server."""
+
+
+async def way_to(dsn: str) -> Way:
+    """Find out where a URL leads; raises `StoreUnavailable` when it leads nowhere."""
+    connection = await connect(dsn, session=False)
+    try:
+        row = await connection.fetchrow(QUERIES["whereabouts"].sql)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
+        raise translated(error, wrote=False) from error
+    finally:
+        await connection.close()
+    assert row is not None
+    return Way(row["pid"] != connection.get_server_pid(), row["database"])
 
 
 @asynccontextmanager

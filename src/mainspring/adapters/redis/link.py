@@ -64,6 +64,9 @@ class ServerFacts(NamedTuple):
     policy: str
     """What it does when its memory is full."""
 
+    logs: bool
+    """Whether it writes every change to a file."""
+
 
 class Link(Protocol):
     """The way to Redis. Everything that is asked names a key, which says where it belongs.
@@ -179,6 +182,7 @@ class RedisLink:
             name="Valkey" if valkey else "Redis",
             version=str(valkey or info.get("redis_version", "0")),
             policy=str(info.get("maxmemory_policy", "noeviction")),
+            logs=str(info.get("aof_enabled", "0")) == "1",
         )
         return [facts]
 

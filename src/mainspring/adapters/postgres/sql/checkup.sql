@@ -19,3 +19,11 @@ SELECT
 -- name: look
 -- The least that makes the server give this transaction a snapshot.
 SELECT 1;
+
+-- name: whereabouts
+-- Which process of which server answers, and for which database: a pooler gives itself away by
+-- another process than it named when the connection was made.
+SELECT
+    pg_backend_pid() AS pid,
+    pg_postmaster_start_time()::text || ' '
+        || (SELECT d.oid::text FROM pg_database d WHERE d.datname = current_database()) AS database;
