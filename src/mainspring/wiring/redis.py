@@ -4,7 +4,6 @@ from typing import Final
 from urllib.parse import quote
 
 from mainspring.adapters.redis.link import Link, RedisLink, RedisOptions, ServerFacts
-from mainspring.adapters.redis.locks import RedisLocks
 from mainspring.adapters.redis.ready_queue import RedisReadyQueue
 from mainspring.adapters.redis.routed import (
     REDIRECTS,
@@ -26,11 +25,6 @@ def redis_ready_queue(settings: Settings, shard: int | None = None) -> RedisRead
     """Return the ready queue in the configured Redis, or that of the shard of this number."""
     prefix = settings.redis_prefix if shard is None else f"{settings.redis_prefix}:shard-{shard}"
     return RedisReadyQueue(redis_link(settings), prefix, slices=settings.redis_slices)
-
-
-def redis_locks(settings: Settings) -> RedisLocks:
-    """Return the locks in the configured Redis."""
-    return RedisLocks(redis_link(settings), settings.redis_prefix)
 
 
 def redis_link(settings: Settings) -> Link:
