@@ -54,4 +54,5 @@ def _kinds(kind: type[MainspringError]) -> Iterator[type[MainspringError]]:
         yield from _kinds(below)
 
 
-_BY_CODE: Final = {kind.code: kind for kind in _kinds(MainspringError)}
+_BY_CODE: Final = {kind.code: kind for kind in reversed([*_kinds(MainspringError)])}
+"""Of several kinds with one code the most general one."""

@@ -13,7 +13,13 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
-from mainspring.domain.errors import MainspringError, OutcomeUnknown, StoreUnavailable, Unavailable
+from mainspring.domain.errors import (
+    MainspringError,
+    OutcomeUnknown,
+    PartitionMoving,
+    StoreUnavailable,
+    Unavailable,
+)
 from mainspring.domain.task import NewTask, Submission
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import TaskStore
@@ -210,6 +216,10 @@ class GroupCommit:
             item.is_first = False
         try:
             submissions = await self._store.submit([item.task for item in batch], first=first)
+        except PartitionMoving as error:
+            # Nothing was stored by this try, and the next one may be due to another store.
+            for item, before in zip(batch, was_sent, strict=True):
+                item.answer(_unknown(item) if before else _copy(error))
         except StoreUnavailable:
             # Nothing was stored by this try; an earlier one may have been.
             for item, before in zip(batch, was_sent, strict=True):
@@ -217,18 +227,16 @@ class GroupCommit:
             return batch
         except OutcomeUnknown:
             return _after_unknown(batch)
-        except Unavailable as error:
-            _answer_all(batch, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, its own caller gets it
-            return await self._isolate(batch, error)
+            return await self._refused(batch, error)
         else:
             for item, submission in zip(batch, submissions, strict=True):
                 item.answer(submission)
         return []
 
-    async def _isolate(self, batch: list[_Item], error: Exception) -> list[_Item]:
+    async def _refused(self, batch: list[_Item], error: Exception) -> list[_Item]:
         """One task that the store refuses must not fail its neighbours: halve until it is alone."""
-        if len(batch) == 1:
+        if len(batch) == 1 or isinstance(error, Unavailable):
             _answer_all(batch, error)
             return []
         middle = len(batch) // 2

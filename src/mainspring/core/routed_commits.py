@@ -1,13 +1,14 @@
 """Group commit for each part of a divided store, so that one that is away holds up no other."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
-from uuid import UUID
 
 from mainspring.core.group_commit import GroupCommit
+from mainspring.domain.errors import PartitionMoving, Unavailable
 from mainspring.domain.task import NewTask, Submission
 from mainspring.ports.clock import Clock
+from mainspring.ports.parts import Divided
 from mainspring.ports.store import Store
 
 
@@ -32,33 +33,70 @@ class Commits(Protocol):
 
 
 class RoutedCommits:
-    """Sends each task with those of its part."""
+    """Sends each task with those of its part, and what just changes its part to the new one."""
 
-    def __init__(self, commits: Sequence[GroupCommit], shard_of: Callable[[UUID], int]) -> None:
+    def __init__(
+        self, commits: Sequence[GroupCommit], store: Divided, clock: Clock, timeout_seconds: float
+    ) -> None:
         self._commits = tuple(commits)
-        self._shard_of = shard_of
+        self._store = store
+        self._clock = clock
+        self._timeout_seconds = timeout_seconds
 
     async def submit(
         self, task: NewTask, timeout: float | None = None, *, first: bool = False
     ) -> Submission:
         """Store one task."""
-        return await self._commits[self._shard_of(task.id)].submit(task, timeout, first=first)
+        until = self._clock.monotonic() + (timeout or self._timeout_seconds)
+        while True:
+            commits = self._commits[self._store.shard_of(task.id)]
+            try:
+                return await commits.submit(task, timeout, first=first)
+            except PartitionMoving:
+                timeout = until - self._clock.monotonic()
+                if timeout <= 0 or not await self._store.settled([task.id], timeout):
+                    raise
+                first = False
 
     async def submit_many(
         self, tasks: Sequence[NewTask], timeout: float | None = None, *, first: bool = False
     ) -> list[Submission | BaseException]:
         """Store many tasks, those of each part together, and answer for each in order."""
-        groups: dict[int, list[NewTask]] = {}
-        for task in tasks:
-            groups.setdefault(self._shard_of(task.id), []).append(task)
+        until = self._clock.monotonic() + (timeout or self._timeout_seconds)
+        given: list[Submission | BaseException] = [*await self._sent(tasks, timeout, first=first)]
+        while moving := [
+            place for place, one in enumerate(given) if isinstance(one, PartitionMoving)
+        ]:
+            timeout = until - self._clock.monotonic()
+            ids = [tasks[place].id for place in moving]
+            if timeout <= 0 or not await self._store.settled(ids, timeout):
+                break
+            again = await self._sent([tasks[place] for place in moving], timeout, first=False)
+            for place, answer in zip(moving, again, strict=True):
+                given[place] = answer
+        return given
+
+    async def _sent(
+        self, tasks: Sequence[NewTask], timeout: float | None, *, first: bool
+    ) -> list[Submission | BaseException]:
+        groups: dict[int, list[int]] = {}
+        given: dict[int, Submission | BaseException] = {}
+        for place, task in enumerate(tasks):
+            try:
+                groups.setdefault(self._store.shard_of(task.id), []).append(place)
+            except Unavailable as error:
+                given[place] = error
         answers = await asyncio.gather(
             *(
-                self._commits[number].submit_many(group, timeout, first=first)
+                self._commits[number].submit_many(
+                    [tasks[place] for place in group], timeout, first=first
+                )
                 for number, group in groups.items()
             )
         )
-        given = {number: iter(part) for number, part in zip(groups, answers, strict=True)}
-        return [next(given[self._shard_of(task.id)]) for task in tasks]
+        for group, part in zip(groups.values(), answers, strict=True):
+            given |= dict(zip(group, part, strict=True))
+        return [given[place] for place in range(len(tasks))]
 
     async def close(self) -> None:
         """Wait until everything that was accepted has been answered."""
@@ -69,4 +107,6 @@ class RoutedCommits:
 def commits_on(store: Store, clock: Clock, timeout_seconds: float) -> Commits:
     """Return what stores tasks in a store, by its parts."""
     commits = [GroupCommit(part, clock, timeout_seconds=timeout_seconds) for part in store.parts()]
-    return commits[0] if len(commits) == 1 else RoutedCommits(commits, store.shard_of)
+    return (
+        commits[0] if len(commits) == 1 else RoutedCommits(commits, store, clock, timeout_seconds)
+    )

@@ -26,6 +26,7 @@
     │   └── Forbidden
     ├── Unavailable              try again later; nothing is wrong with the request
     │   ├── StoreUnavailable
+    │   │   └── PartitionMoving
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── OutcomeUnknown
@@ -205,6 +206,12 @@ class StoreUnavailable(Unavailable):
     """The task store cannot be reached, or did not answer in time."""
 
     code = "store_unavailable"
+
+
+class PartitionMoving(StoreUnavailable):
+    """The partition is just moving to another shard of the store, and nothing was done. To callers
+    it is the same as `StoreUnavailable`, so the code is.
+    """
 
 
 class StoreReadOnly(Unavailable):

@@ -4,7 +4,7 @@ A shard is one database with whole tasks in it: a task, its key, its schedule an
 all in the shard that keeps its partition. Shards are counted from 0 here, and from 1 by people.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 from uuid import UUID
 
@@ -14,7 +14,7 @@ from mainspring.domain.errors import InvalidConfiguration
 from mainspring.domain.ids import PARTITIONS, partition_of
 
 SHARDS_MAX: Final = PARTITIONS
-"""A shard without a partition would keep nothing."""
+"""More than these could not all keep something."""
 
 
 class ShardMap(msgspec.Struct, frozen=True):
@@ -24,10 +24,14 @@ class ShardMap(msgspec.Struct, frozen=True):
     version: int = 1
     """Rises with every change."""
 
+    shards: int = 0
+    """How many shards there are, those included that keep nothing yet; less than have a partition
+    means as many as have one."""
+
     @property
     def count(self) -> int:
         """How many shards there are."""
-        return max(self.owners) + 1
+        return max(max(self.owners) + 1, self.shards)
 
     def shard_of(self, task_id: UUID) -> int:
         """Return the shard that keeps a task, or a schedule, by its id."""
@@ -37,6 +41,15 @@ class ShardMap(msgspec.Struct, frozen=True):
         """Return the partitions that a shard keeps."""
         return tuple(one for one, owner in enumerate(self.owners) if owner == shard)
 
+    def moved(self, partitions: Collection[int], shard: int) -> "ShardMap":
+        """Return the next version, in which these partitions are in a shard."""
+        owners = (shard if one in partitions else owner for one, owner in enumerate(self.owners))
+        return ShardMap(tuple(owners), self.version + 1, self.count)
+
+    def widened(self, count: int) -> "ShardMap":
+        """Return the next version, in which there are so many shards."""
+        return ShardMap(self.owners, self.version + 1, count)
+
 
 class ShardLabel(msgspec.Struct, frozen=True):
     """What is written in a shard: which one it is, of which installation, under which map."""
@@ -44,15 +57,26 @@ class ShardLabel(msgspec.Struct, frozen=True):
     installation: UUID
     shard: int
     map: ShardMap
+    moving: tuple[int, ...] = ()
+    """The partitions that are just leaving it: what is written to them is refused there."""
+
+    is_settled: bool = True
+    """Every shard has this version of the map."""
 
 
 def even_map(count: int) -> ShardMap:
     """Return the map that a new installation of so many shards gets: ranges of equal length."""
+    check_count(count)
+    owners = tuple(one * count // PARTITIONS for one in range(PARTITIONS))
+    return ShardMap(owners, shards=count)
+
+
+def check_count(count: int) -> None:
+    """Refuse more shards than there are partitions."""
     if not 1 <= count <= SHARDS_MAX:
         raise InvalidConfiguration(
             f"database_url names {count} databases; the most is {SHARDS_MAX}, one a partition"
         )
-    return ShardMap(tuple(one * count // PARTITIONS for one in range(PARTITIONS)))
 
 
 def check_alone(label: ShardLabel | None) -> None:
@@ -66,11 +90,22 @@ def check_alone(label: ShardLabel | None) -> None:
 
 def check_label(label: ShardLabel, place: int, count: int) -> None:
     """Refuse a database that is not the shard for which the list of databases takes it."""
-    if label.map.count != count:
+    if label.map.count < count:
+        raise InvalidConfiguration(
+            f"database_url names {count} databases, and number {place + 1} of them belongs to an "
+            f"installation of {label.map.count} shards; name exactly those, in their order, or "
+            "run `mainspring shards add` if the last ones are to be shards of it, too"
+        )
+    if label.map.count > count:
         raise InvalidConfiguration(
             f"database_url names {count} databases, and number {place + 1} of them belongs to an "
             f"installation of {label.map.count} shards; name exactly those, in their order"
         )
+    check_place(label, place)
+
+
+def check_place(label: ShardLabel, place: int) -> None:
+    """Refuse a shard that has another number than its place in the list of databases."""
     if label.shard != place:
         raise InvalidConfiguration(
             f"number {place + 1} of the databases in database_url is shard {label.shard + 1}; "
@@ -79,14 +114,39 @@ def check_label(label: ShardLabel, place: int, count: int) -> None:
 
 
 def check_same(labels: Sequence[ShardLabel]) -> None:
-    """Refuse shards of different installations, or under different maps."""
+    """Refuse shards of different installations, or under maps that do not fit together. While
+    partitions move, some may have the version before the newest one.
+    """
+    check_installation(labels)
+    maps = {label.map for label in labels}
+    versions = {one.version for one in maps}
+    newest = [label for label in labels if label.map.version == max(versions)]
+    is_changing = max(versions, default=0) - min(versions, default=0) == 1 and any(
+        not label.is_settled for label in newest
+    )
+    if len(versions) < len(maps) or (len(versions) > 1 and not is_changing):
+        raise InvalidConfiguration(
+            "the databases in database_url have different maps of shards; one of them was "
+            "probably restored from an old backup"
+        )
+
+
+def check_installation(labels: Sequence[ShardLabel]) -> None:
+    """Refuse shards of different installations."""
     if len({label.installation for label in labels}) > 1:
         raise InvalidConfiguration(
             "the databases in database_url belong to different installations; name the shards of "
             "one of them"
         )
-    if len({label.map for label in labels}) > 1:
-        raise InvalidConfiguration(
-            "the databases in database_url have different maps of shards; one of them was "
-            "probably restored from an old backup"
-        )
+
+
+def newest_map(labels: Sequence[ShardLabel]) -> ShardMap:
+    """Return the map that counts: that of the highest version."""
+    return max((label.map for label in labels), key=lambda one: one.version)
+
+
+def leaving(labels: Sequence[ShardLabel], shard_map: ShardMap) -> frozenset[int]:
+    """Return the partitions that are refused for now by the shards that keep them."""
+    return frozenset(
+        one for label in labels for one in label.moving if shard_map.owners[one] == label.shard
+    )

@@ -24,6 +24,15 @@ class HookPoint(StrEnum):
     ELECT_AFTER_EPOCH = "elect.after_epoch"
     RENEW_AFTER_REPLY = "renew.after_reply"
     PUSH_PARTIAL_BATCH = "push.partial_batch"
+    MOVE_AFTER_RECORD = "move.after_record"
+    MOVE_AFTER_BATCH = "move.after_batch"
+    MOVE_AFTER_COPY = "move.after_copy"
+    MOVE_AFTER_FREEZE = "move.after_freeze"
+    MOVE_BEFORE_SWITCH = "move.before_switch"
+    MOVE_AFTER_SWITCH = "move.after_switch"
+    MOVE_AFTER_RELEASE = "move.after_release"
+    MOVE_AFTER_MAPS = "move.after_maps"
+    MOVE_AFTER_PURGE = "move.after_purge"
     LEASE_AFTER_POP = "lease.after_pop_before_commit"
 
 

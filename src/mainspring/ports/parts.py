@@ -1,5 +1,6 @@
 """A store that is divided into parts, each of which can fail by itself."""
 
+from collections.abc import Collection
 from typing import Protocol, Self
 from uuid import UUID
 
@@ -20,7 +21,13 @@ class Divided(Protocol):
         ...
 
     def lost_partitions(self) -> frozenset[int]:
-        """Return the partitions whose part does not answer now."""
+        """Return the partitions whose part does not answer now, or refuses them for a moment."""
+        ...
+
+    async def settled(self, ids: Collection[UUID], seconds: float) -> bool:
+        """Wait until none of these tasks is just moving from one part to another, so long at most;
+        False: some still are. Afterwards `shard_of` knows where they are.
+        """
         ...
 
 
@@ -43,3 +50,8 @@ class Undivided:
     def lost_partitions(self) -> frozenset[int]:
         """Return nothing, as `missing` does."""
         return frozenset()
+
+    async def settled(self, ids: Collection[UUID], seconds: float) -> bool:
+        """Return at once: there is nowhere to move to."""
+        del ids, seconds
+        return True

@@ -1,7 +1,7 @@
 """The task store in several databases."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 from mainspring.adapters.postgres.failures import server_of
@@ -12,7 +12,14 @@ from mainspring.adapters.sharded.store import ShardedStore
 from mainspring.adapters.system import SystemClock
 from mainspring.config import Settings, shard_settings
 from mainspring.domain.errors import MigrationNeeded, StoreUnavailable
-from mainspring.domain.shards import ShardLabel, check_label, check_same
+from mainspring.domain.shards import (
+    ShardLabel,
+    check_installation,
+    check_label,
+    check_place,
+    check_same,
+    newest_map,
+)
 from mainspring.wiring.connecting import database_url, pool_options
 from mainspring.wiring.ready_queue import open_ready_queue
 
@@ -24,25 +31,31 @@ async def open_shards(settings: Settings) -> ShardedStore:
     another installation, or in another place of the list than it was.
     """
     parts = shard_settings(settings)
-    looks = [partial(_look, part, place, len(parts)) for place, part in enumerate(parts)]
-    found = await asyncio.gather(*(look() for look in looks), return_exceptions=True)
+    found = await asyncio.gather(
+        *(_look(part, place, len(parts)) for place, part in enumerate(parts)),
+        return_exceptions=True,
+    )
     labels = _labels(found)
     check_same(labels)
-    clock = SystemClock()
-    shards = [
-        Shard(
-            place,
-            shard_name(part, place),
-            _store(part, place),
-            clock,
-            partial(_look_again, looks[place], labels[0]),
-        )
-        for place, part in enumerate(parts)
-    ]
+    shards = [_shard(settings, part, place, labels[0]) for place, part in enumerate(parts)]
     for shard, answer in zip(shards, found, strict=True):
         if isinstance(answer, StoreUnavailable):
             shard.lose(answer.message)
-    return ShardedStore(shards, labels[0].map)
+    store = ShardedStore(shards, newest_map(labels))
+    store.follow_map(SystemClock())
+    return store
+
+
+def _shard(settings: Settings, part: Settings, place: int, known: ShardLabel) -> Shard:
+    store = PostgresStore(pool_options(part), limit_seconds=settings.level_limit_seconds)
+    return Shard(
+        place,
+        shard_name(part, place),
+        store,
+        SystemClock(),
+        partial(_look_again, part, place, known),
+        store.label,
+    )
 
 
 async def shard_labels(settings: Settings) -> list[tuple[str, ShardLabel | StoreUnavailable]]:
@@ -76,18 +89,26 @@ def _store(settings: Settings, place: int) -> PostgresStore:
 
 
 async def _look(settings: Settings, place: int, count: int) -> ShardLabel:
+    label = await _label(settings, place)
+    check_label(label, place, count)
+    return label
+
+
+async def _look_again(settings: Settings, place: int, known: ShardLabel) -> None:
+    """Look whether it is still the same shard; the map may have changed meanwhile."""
+    label = await _label(settings, place)
+    check_place(label, place)
+    check_installation([known, label])
+
+
+async def _label(settings: Settings, place: int) -> ShardLabel:
     label = await shard_label(pool_options(settings))
     if label is None:
         raise MigrationNeeded(
             f"number {place + 1} of the databases in database_url is no shard yet; run "
             "`mainspring migrate` with all of them"
         )
-    check_label(label, place, count)
     return label
-
-
-async def _look_again(look: Callable[[], Awaitable[ShardLabel]], known: ShardLabel) -> None:
-    check_same([known, await look()])
 
 
 def _labels(found: Sequence[ShardLabel | BaseException]) -> list[ShardLabel]:

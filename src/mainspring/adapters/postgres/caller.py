@@ -10,8 +10,8 @@ code without one may drive them by a single ``send(None)`` in the thread that ow
 
 import re
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from inspect import isawaitable
 from typing import Any, Final
 from uuid import UUID
@@ -19,7 +19,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from mainspring.adapters.postgres.failures import sqlstates
+from mainspring.adapters.postgres.failures import MOVING, sqlstates
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.submit import check_values, distinct, submissions
@@ -63,7 +63,8 @@ class PostgresCallerTransactions:
             tasks = [_moved(task, own) for task in tasks]
         check_values(tasks)
         batch = msgspec.json.encode([_document(task) for task in distinct(tasks)]).decode()
-        rows = await _explained(run, connection, _SUBMIT, (batch,))
+        with self._doubting(connection):
+            rows = await _explained(run, connection, _SUBMIT, (batch,))
         exceptions = [(row[0], UUID(row[1]), row[2]) for row in rows]
         stored = {place for place, _, _ in exceptions}
         webhooks = webhook_document(distinct(tasks), stored)
@@ -77,8 +78,20 @@ class PostgresCallerTransactions:
         if self._is_sharded():
             _check_own(lease.id, await self._own_partitions(run, connection))
         arguments = (str(lease.id), lease.fencing_token, result)
-        rows = await _explained(run, connection, _COMPLETE, arguments)
+        with self._doubting(connection):
+            rows = await _explained(run, connection, _COMPLETE, arguments)
         return bool(rows[0][0])
+
+    @contextmanager
+    def _doubting(self, connection: Any) -> Iterator[None]:
+        """Ask again what the database of a connection keeps once it refuses what has moved."""
+        try:
+            yield
+        except Exception as error:
+            if MOVING in sqlstates(error):
+                with suppress(TypeError, KeyError):
+                    del self._known[connection]
+            raise
 
     async def _own_partitions(self, run: Run, connection: Any) -> tuple[int, ...]:
         """Return what the database of a connection keeps, which a connection is asked once."""

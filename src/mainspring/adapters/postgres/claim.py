@@ -10,9 +10,10 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from mainspring.adapters.postgres.leaving import passing_over
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
-from mainspring.adapters.postgres.queries import QUERIES
+from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.adapters.postgres.rows import lease_of, load_of
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.placement import (
@@ -39,6 +40,9 @@ from mainspring.ports.store import Claim, ClaimRequest
 
 _CLAIM: Final = QUERIES["claim"]
 _CLAIM_PLACED: Final = QUERIES["claim_placed"]
+_WAITS: Final = "t.status IN ('pending', 'retrying')"
+_CLAIM_BESIDE: Final = passing_over(_CLAIM, _WAITS)
+_CLAIM_PLACED_BESIDE: Final = passing_over(_CLAIM_PLACED, _WAITS)
 _BRANCHES: Final = QUERIES["branches_due"]
 _LOADS: Final = QUERIES["worker_loads"]
 _YOUNG: Final = 1000
@@ -55,6 +59,9 @@ _REREAD_SECONDS: Final = 0.1
 _REREAD_SECONDS_MAX: Final = 60.0
 _REREAD_SHARE: Final = 20
 """Between these bounds ranges are read from their beginning this fraction of the time."""
+
+_REREAD_SECONDS_ONCE: Final = 0.5
+"""How long the first pause after a long reading is at most; each further one at most doubles it."""
 
 _NO_ID: Final = UUID(int=0)
 _READERS: Final = 64
@@ -106,6 +113,7 @@ class Starts:
         self._places: dict[tuple[str, int], Place] = {}
         self._reading_since: float | None = None
         self._reread_at = 0.0
+        self._wait = _REREAD_SECONDS
 
     def forget(self) -> None:
         """Read from the beginning next: something was put back."""
@@ -137,7 +145,10 @@ class Starts:
         if self._reading_since is not None and not tail["unread"]:
             spent = instant - self._reading_since
             wait = min(max(_REREAD_SECONDS, _REREAD_SHARE * spent), _REREAD_SECONDS_MAX)
-            self._reread_at = instant + wait
+            # A reading that was lost on the way, or stood still there, seems long as well: for one
+            # alone nobody is to overlook what is put back meanwhile.
+            self._wait = min(wait, max(2 * self._wait, _REREAD_SECONDS_ONCE))
+            self._reread_at = instant + self._wait
             self._reading_since = None
 
 
@@ -188,7 +199,7 @@ class Claiming(StorePart):
         loop = asyncio.get_running_loop()
         places = starts.known(loop.time())
         rows = await self._main.fetch(
-            _CLAIM_PLACED if request.labels else _CLAIM,
+            self._statement(request),
             self._now(),
             request.worker_id,
             limit,
@@ -206,6 +217,11 @@ class Claiming(StorePart):
         tail = rows.pop()
         starts.learn(tail, loop.time())
         return [lease_of(row) for row in rows], tail
+
+    def _statement(self, request: ClaimRequest) -> Query:
+        if self._is_leaving():
+            return _CLAIM_PLACED_BESIDE if request.labels else _CLAIM_BESIDE
+        return _CLAIM_PLACED if request.labels else _CLAIM
 
     async def _claim_placed(self, request: ClaimRequest) -> Claim:
         """Claim for a worker that offers labels: from its queues and from the branches that are

@@ -11,6 +11,7 @@ from mainspring.domain.errors import (
     MainspringError,
     MigrationNeeded,
     OutcomeUnknown,
+    PartitionMoving,
     SetupError,
     StoreFull,
     StoreReadOnly,
@@ -24,6 +25,7 @@ _BY_CODE: Final[dict[str, tuple[type[MainspringError], str]]] = {
     "53200": (StoreUnavailable, "is out of memory; try again later"),
     "53300": (StoreUnavailable, "has no connection left; raise its max_connections or try later"),
     "55P03": (StoreUnavailable, "is busy with a lock that somebody holds; try again later"),
+    "MS001": (PartitionMoving, "is moving this to another of its shards; try again in a moment"),
     "57014": (StoreUnavailable, "did not finish the statement in time; nothing was changed"),
     "57P03": (StoreUnavailable, "is starting up or shutting down; try again later"),
     "3D000": (SetupError, "does not have the database that the URL names; create it"),
@@ -61,6 +63,8 @@ RETRIED_CODES: Final = frozenset({"40P01", "40001"})
 """Deadlocks and serialisation failures: the server undid everything, so repeating is safe."""
 
 UNIQUE_VIOLATION: Final = "23505"
+MOVING: Final = "MS001"
+"""Raised by the guard of the migration 0017, and by nothing else."""
 
 _BROKEN_CODES: Final = frozenset({"57P01", "57P02", "57P05", "08003", "08006", "08000", "08P01"})
 """The connection ended, perhaps after the commit and before its answer."""

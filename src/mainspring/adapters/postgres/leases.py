@@ -5,6 +5,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from mainspring.adapters.postgres.claim import Claiming
+from mainspring.adapters.postgres.leaving import passing_over
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import ATTEMPTS_KEPT, FailureKind, LeaseRef, Renewal, Rescued
@@ -14,6 +15,7 @@ _HEARTBEAT: Final = QUERIES["heartbeat"]
 _WATCH: Final = QUERIES["watch"]
 _PROGRESS: Final = QUERIES["progress"]
 _RESCUE: Final = QUERIES["rescue"]
+_RESCUE_BESIDE: Final = passing_over(_RESCUE, "t.lease_expires_at <= (")
 
 
 class Leasing(Claiming):
@@ -37,7 +39,11 @@ class Leasing(Claiming):
     async def rescue(self, limit: int) -> list[Rescued]:
         """Take back tasks whose lease has expired."""
         rows = await self._main.fetch(
-            _RESCUE, self._now(), ATTEMPTS_KEPT, limit, FailureKind.LEASE_EXPIRED.value
+            _RESCUE_BESIDE if self._is_leaving() else _RESCUE,
+            self._now(),
+            ATTEMPTS_KEPT,
+            limit,
+            FailureKind.LEASE_EXPIRED.value,
         )
         rescued = [Rescued(row["id"], TaskStatus(row["target"])) for row in rows]
         await self._hooks.reach(HookPoint.RESCUE_AFTER_COMMIT)

@@ -43,3 +43,8 @@ class StorePart:
         self._hooks = hooks
         self._now = now
         self._limit_seconds = limit_seconds
+        self._leaving_partitions: tuple[int, ...] = ()
+
+    def _is_leaving(self) -> bool:
+        """Return whether partitions are just moving away, as far as this process knows."""
+        return bool(self._leaving_partitions)

@@ -10,7 +10,14 @@ from mainspring.adapters.postgres.failures import DRIVER_ERRORS, server_of, tran
 from mainspring.adapters.postgres.pool import connect
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.domain.errors import InvalidConfiguration
-from mainspring.domain.shards import ShardLabel, ShardMap, check_label, check_same, even_map
+from mainspring.domain.shards import (
+    ShardLabel,
+    ShardMap,
+    check_label,
+    check_same,
+    even_map,
+    newest_map,
+)
 
 _READ: Final = QUERIES["read_shard"].sql
 _WRITE: Final = QUERIES["write_shard"].sql
@@ -22,8 +29,19 @@ async def label_in(connection: asyncpg.Connection) -> ShardLabel | None:
     row = await connection.fetchrow(_READ)
     if row is None:
         return None
-    shard_map = ShardMap(tuple(row["owners"]), row["version"])
-    return ShardLabel(row["installation"], row["shard"], shard_map)
+    return label_of(row)
+
+
+def label_of(row: asyncpg.Record) -> ShardLabel:
+    """Return a row of `read_shard` as what it says."""
+    shard_map = ShardMap(tuple(row["owners"]), row["version"], row["shards"])
+    return ShardLabel(
+        row["installation"],
+        row["shard"],
+        shard_map,
+        tuple(row["moving"]),
+        is_settled=not row["unsettled"],
+    )
 
 
 async def read_label(dsn: str) -> ShardLabel | None:
@@ -51,35 +69,48 @@ async def label_shards(dsns: Sequence[str], installation: UUID) -> list[ShardLab
     check_same(labelled)
     if labelled:
         installation = labelled[0].installation
-    shard_map = labelled[0].map if labelled else even_map(len(dsns))
+    shard_map = newest_map(labelled) if labelled else even_map(len(dsns))
     fresh = [place for place, label in enumerate(known) if label is None]
     for place in fresh:
-        await _check_empty(dsns[place], place)
+        await check_empty(dsns[place], place)
     for place in fresh:
-        await _write(dsns[place], ShardLabel(installation, place, shard_map))
+        await write_label(dsns[place], ShardLabel(installation, place, shard_map))
     return [ShardLabel(installation, place, shard_map) for place in range(len(dsns))]
 
 
-async def _check_empty(dsn: str, place: int) -> None:
+async def fetch_truth(dsn: str, statement: str) -> bool:
+    """Return what a statement says of a database."""
     connection = await connect(dsn)
     try:
-        holds = await connection.fetchval(_HOLDS)
+        return bool(await connection.fetchval(statement))
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=False, server=server_of(dsn)) from error
     finally:
         await connection.close()
-    if holds:
+
+
+async def check_empty(dsn: str, place: int) -> None:
+    """Refuse a database that holds tasks or schedules."""
+    if await fetch_truth(dsn, _HOLDS):
         raise InvalidConfiguration(
             f"number {place + 1} of the databases in database_url holds tasks or schedules of an "
-            "installation of its own; a shard begins empty, so name another database"
+            "installation of its own; a new shard is empty, so name another database, or divide "
+            "what there is with `mainspring shards add`"
         )
 
 
-async def _write(dsn: str, label: ShardLabel) -> None:
+async def write_label(dsn: str, label: ShardLabel) -> None:
+    """Make a database a shard, unless it is one."""
     connection = await connect(dsn)
     try:
         await connection.execute(
-            _WRITE, label.installation, label.map.version, label.shard, list(label.map.owners)
+            _WRITE,
+            label.installation,
+            label.map.version,
+            label.shard,
+            list(label.map.owners),
+            label.map.count,
+            not label.is_settled,
         )
         written = await label_in(connection)
     except DRIVER_ERRORS as error:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import Final
 
 from mainspring.adapters.postgres.access import Accessing
 from mainspring.adapters.postgres.control import Controlling
@@ -13,8 +14,10 @@ from mainspring.adapters.postgres.migrate import check
 from mainspring.adapters.postgres.partitions import Epoching
 from mainspring.adapters.postgres.plans import Planning
 from mainspring.adapters.postgres.pool import Connections, PoolOptions
+from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.schedules import Scheduling
 from mainspring.adapters.postgres.settle import Settling
+from mainspring.adapters.postgres.shards import label_of
 from mainspring.adapters.postgres.submit import Submitting
 from mainspring.adapters.postgres.wakeups import HintSender, PostgresWakeups
 from mainspring.adapters.postgres.workers import Registering
@@ -23,6 +26,8 @@ from mainspring.domain.shards import ShardLabel, check_alone
 from mainspring.ports.hooks import Hooks, NoHooks
 from mainspring.ports.parts import Undivided
 from mainspring.ports.store import Wakeups
+
+_READ_SHARD: Final = QUERIES["read_shard"]
 
 
 class PostgresStore(
@@ -65,6 +70,13 @@ class PostgresStore(
             server_clock if now is None else now,
             limit_seconds,
         )
+
+    async def label(self) -> ShardLabel | None:
+        """Return which shard this is, and what its map says now."""
+        rows = await self._connections.leases.fetch(_READ_SHARD)
+        label = label_of(rows[0]) if rows else None
+        self._leaving_partitions = () if label is None else label.moving
+        return label
 
     def wakeups(self) -> Wakeups:
         """Return a new listener for hints."""

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
+from mainspring.adapters.sharded.atlas import Atlas
+from mainspring.adapters.sharded.routing import Route
 from mainspring.adapters.sharded.shard import Shard
-from mainspring.domain.errors import OutcomeUnknown, Unavailable
+from mainspring.domain.errors import PartitionMoving, Unavailable
 from mainspring.domain.ids import key_tail
 from mainspring.domain.shards import ShardMap
 from mainspring.ports.whole import WholeStore
@@ -16,26 +18,46 @@ T = TypeVar("T")
 Item = TypeVar("Item")
 Call = Callable[[WholeStore], Awaitable[T]]
 
+MOVING_SECONDS: Final = 4.0
+"""So long a call waits for a partition that is just moving; its callers wait no longer either."""
+
+LOOK_SECONDS: Final = 0.05
+
 
 class Division:
     """The shards and the map; every part of the sharded store works with it."""
 
     def __init__(self, shards: Sequence[Shard], shard_map: ShardMap) -> None:
         self.shards = tuple(shards)
-        self.map = shard_map
+        self.atlas = Atlas(self.shards, shard_map)
+
+    @property
+    def map(self) -> ShardMap:
+        """The map as this process knows it."""
+        return self.atlas.map
 
     @property
     def directory(self) -> Shard:
         """The shard that keeps what belongs to no task."""
         return self.shards[0]
 
-    def of(self, task_id: UUID) -> Shard:
-        """Return the shard of a task or a schedule."""
-        return self.shards[self.map.shard_of(task_id)]
+    async def one(
+        self,
+        task_id: UUID,
+        call: Call[T],
+        is_there: Callable[[T], bool] = lambda _: True,
+    ) -> T:
+        """Ask the shard of a task or a schedule. An answer that says that nothing `is_there` is
+        believed once the map is known not to have changed.
+        """
+        (answer,) = await self.routed([task_id], lambda one: one, partial(_alone, call), is_there)
+        return answer
 
-    def named(self, name: str) -> Shard:
-        """Return the shard of a schedule by its name, which decides the partition of its id."""
-        return self.of(UUID(int=key_tail(name)))
+    async def named(
+        self, name: str, call: Call[T], is_there: Callable[[T], bool] = lambda _: True
+    ) -> T:
+        """Ask the shard of a schedule by its name, which decides the partition of its id."""
+        return await self.one(UUID(int=key_tail(name)), call, is_there)
 
     async def everywhere(self, call: Call[T]) -> list[T]:
         """Return the answers of all shards; raises when one of them does not give any, after the
@@ -69,61 +91,86 @@ class Division:
         self, numbers: Collection[int], call: Callable[[int, WholeStore], Awaitable[T]]
     ) -> dict[int, T]:
         """As `wherever`, of these shards alone; `call` is told the number of each."""
-        chosen = [self.shards[number] for number in sorted(numbers)]
+        known = {*range(len(self.shards))}
+        chosen = [self.shards[number] for number in sorted(known.intersection(numbers))]
         answers = await _together([(shard, partial(call, shard.number)) for shard in chosen])
         return answered({shard.number: one for shard, one in zip(chosen, answers, strict=True)})
-
-    def grouped(
-        self, items: Iterable[Item], id_of: Callable[[Item], UUID]
-    ) -> dict[int, list[Item]]:
-        """Sort things by their shard."""
-        groups: dict[int, list[Item]] = {}
-        for item in items:
-            groups.setdefault(self.map.shard_of(id_of(item)), []).append(item)
-        return groups
 
     async def routed(
         self,
         items: Sequence[Item],
         id_of: Callable[[Item], UUID],
         call: Callable[[WholeStore, list[Item]], Awaitable[list[T]]],
+        is_there: Callable[[T], bool] = lambda _: True,
     ) -> list[T]:
         """Hand each thing to its shard, and return the answers in the order of the things.
+
+        What belongs to a partition that is just moving waits for it, for `MOVING_SECONDS` at most;
+        the rest does not. An answer that says that nothing `is_there` is believed once the map is
+        known not to have changed.
 
         When a shard gives no answer, what was done in others stands; then the error is
         `OutcomeUnknown`.
         """
-        if not items:
-            return []
-        groups = self.grouped(items, id_of)
-        if len(groups) == 1:
-            ((number, _),) = groups.items()
-            return await self.shards[number].ask(lambda store: call(store, list(items)))
-        answers = await _together(
-            [
-                (self.shards[number], lambda store, part=group: call(store, part))  # type: ignore[misc]
-                for number, group in groups.items()
-            ]
-        )
-        failures = [answer for answer in answers if isinstance(answer, BaseException)]
-        if failures:
-            raise _partial(failures[0], is_alone=len(failures) == len(answers))
-        given = {
-            number: iter(_checked(answer)) for number, answer in zip(groups, answers, strict=True)
-        }
-        return [next(given[self.map.shard_of(id_of(item))]) for item in items]
+        route = Route(self.shards, self.atlas, items, id_of, is_there)
+        loop = asyncio.get_running_loop()
+        until = loop.time() + MOVING_SECONDS
+        while not await route.go(call):
+            if loop.time() >= until:
+                raise route.moving()
+            await self.directory.clock.sleep(LOOK_SECONDS)
+            await self.atlas.refresh()
+        return route.answers()
 
     async def among(
-        self, ids: Sequence[UUID], call: Callable[[WholeStore, list[UUID]], Awaitable[T]]
+        self,
+        ids: Sequence[UUID],
+        call: Callable[[WholeStore, list[UUID]], Awaitable[T]],
+        missing_of: Callable[[T, Collection[UUID]], Collection[UUID]],
     ) -> list[T | BaseException]:
-        """Ask each shard about those of the ids that are its own."""
-        groups = self.grouped(ids, lambda one: one)
-        return await _together(
-            [
-                (self.shards[number], lambda store, part=group: call(store, part))  # type: ignore[misc]
-                for number, group in groups.items()
-            ]
+        """Ask each shard about those of the ids that are its own. What is `missing_of` an answer is
+        asked for again when the map turns out to have changed.
+        """
+        before = self.map
+        groups = grouped(ids, self.atlas.number_of)
+        answers: list[T | BaseException] = await _together(
+            [(self.shards[number], partial(_part, call, group)) for number, group in groups.items()]
         )
+        missing = [
+            one
+            for group, answer in zip(groups.values(), answers, strict=True)
+            if not isinstance(answer, BaseException)
+            for one in missing_of(answer, group)
+        ]
+        if missing:
+            await self.atlas.refresh()
+            if self.atlas.changed(missing, before):
+                return answers + await self.among(missing, call, missing_of)
+        return answers
+
+    async def settled(self, ids: Collection[UUID], seconds: float) -> bool:
+        """Wait until the partitions of these can be written to again, so long at most."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        await self.atlas.refresh()
+        while any(self.atlas.holds_back(one) for one in ids):
+            if loop.time() >= until:
+                return False
+            await self.directory.clock.sleep(LOOK_SECONDS)
+            await self.atlas.refresh()
+        return True
+
+    async def patient(self, shard: Shard, call: Call[T]) -> T:
+        """Ask a shard that may just refuse some of what is asked, again until it does not."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + MOVING_SECONDS
+        while True:
+            try:
+                return await shard.ask(call)
+            except PartitionMoving:
+                if loop.time() >= until:
+                    raise
+            await self.directory.clock.sleep(LOOK_SECONDS)
 
     def missing(self) -> tuple[str, ...]:
         """Return the names of the shards that do not answer, or did not a moment ago."""
@@ -146,6 +193,24 @@ def answered(answers: dict[int, T | BaseException]) -> dict[int, T]:
     return good
 
 
+def grouped(ids: Iterable[UUID], number_of: Callable[[UUID], int]) -> dict[int, list[UUID]]:
+    """Sort ids by their shard."""
+    groups: dict[int, list[UUID]] = {}
+    for one in ids:
+        groups.setdefault(number_of(one), []).append(one)
+    return groups
+
+
+async def _alone(call: Call[T], store: WholeStore, _: list[UUID]) -> list[T]:
+    return [await call(store)]
+
+
+def _part(
+    call: Callable[[WholeStore, list[UUID]], Awaitable[T]], part: list[UUID], store: WholeStore
+) -> Awaitable[T]:
+    return call(store, part)
+
+
 def _left(
     call: Callable[[WholeStore, int], Awaitable[list[T]]], left: int, store: WholeStore
 ) -> Awaitable[list[T]]:
@@ -164,9 +229,3 @@ def _checked(answer: T | BaseException) -> T:
     if isinstance(answer, BaseException):
         raise answer
     return answer
-
-
-def _partial(error: BaseException, *, is_alone: bool) -> BaseException:
-    if is_alone or not isinstance(error, Unavailable):
-        return error
-    return OutcomeUnknown(f"done in a part of the task store alone: {error.message}")

@@ -95,7 +95,7 @@ class ShardedOperations(ShardedPart):
         unless single dead letters of theirs are asked for.
         """
         division = self._division
-        start = 0 if which.after is None else division.map.shard_of(which.after)
+        start = 0 if which.after is None else division.atlas.number_of(which.after)
         done: list[UUID] = []
         outage: Unavailable | None = None
         answers = 0
@@ -104,7 +104,9 @@ class ShardedOperations(ShardedPart):
             if part.ids == ():
                 continue
             try:
-                done += await shard.ask(partial(step, which=part, limit=limit - len(done)))
+                done += await division.patient(
+                    shard, partial(step, which=part, limit=limit - len(done))
+                )
             except Unavailable as error:
                 if which.ids is not None:
                     raise

@@ -1,6 +1,6 @@
 """Reads for people."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -9,6 +9,7 @@ import msgspec
 from mainspring.adapters.sharded.division import answered
 from mainspring.adapters.sharded.part import ShardedPart
 from mainspring.domain.cursors import cursor_before, read_cursor
+from mainspring.domain.ids import partition_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.ports.branches import BranchState, Unplaceable
@@ -23,7 +24,9 @@ class ShardedReads(ShardedPart):
 
     async def get(self, task_id: UUID) -> Task | None:
         """Return a task wherever it is; raises `StoreUnavailable` when its shard is lost."""
-        return await self._division.of(task_id).ask(lambda store: store.get(task_id))
+        return await self._division.one(
+            task_id, lambda store: store.get(task_id), lambda task: task is not None
+        )
 
     async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:
         """Return a page of tasks, newest first by id."""
@@ -31,11 +34,29 @@ class ShardedReads(ShardedPart):
             read_cursor(cursor)
         pages = await self._division.wherever(lambda store: store.page(which, limit, cursor))
         is_partial = len(pages) < len(self._division.shards)
-        return merged(list(pages.values()), limit, partial=is_partial)
+        kept = [self._kept(pages, number) for number in pages]
+        return merged(kept, limit, partial=is_partial)
+
+    def _kept(self, pages: dict[int, Page], number: int) -> Page:
+        """Return the page of a shard without what the keeper of its partition has listed as well:
+        while partitions move, there are rows of theirs in both.
+        """
+        page, owners = pages[number], self._division.map.owners
+        strays = [task for task in page.tasks if owners[partition_of(task.task_id)] != number]
+        if not strays:
+            return page
+        known = {
+            task.task_id for other, one in pages.items() if other != number for task in one.tasks
+        }
+        twice = {task.task_id for task in strays} & known
+        tasks = [task for task in page.tasks if task.task_id not in twice]
+        return Page(tasks, page.cursor, page.partial)
 
     async def statuses(self, ids: Sequence[UUID]) -> dict[UUID, TaskStatus]:
         """Return the statuses of those of the tasks that exist in shards that answer."""
-        answers = await self._division.among(ids, lambda store, part: store.statuses(part))
+        answers = await self._division.among(
+            ids, lambda store, part: store.statuses(part), _missing
+        )
         found: dict[UUID, TaskStatus] = {}
         for part in answered(dict(enumerate(answers))).values():
             found |= part
@@ -46,7 +67,8 @@ class ShardedReads(ShardedPart):
         because what is left out here is taken for missing.
         """
         found: dict[UUID, Place] = {}
-        for part in await self._division.among(ids, lambda store, part: store.places(part)):
+        answers = await self._division.among(ids, lambda store, part: store.places(part), _missing)
+        for part in answers:
             if isinstance(part, BaseException):
                 raise part
             found |= part
@@ -119,6 +141,10 @@ def merged(pages: Sequence[Page], limit: int, *, partial: bool = False) -> Page:
         tasks = tasks[:limit]
         return Page(tasks, cursor_before(tasks[-1].task_id), partial)
     return Page(tasks, None if floor is None else cursor_before(floor), partial)
+
+
+def _missing(found: Container[UUID], asked: Collection[UUID]) -> list[UUID]:
+    return [one for one in asked if one not in found]
 
 
 def _queue(states: Sequence[QueueState]) -> QueueState:

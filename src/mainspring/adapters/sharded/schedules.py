@@ -6,7 +6,7 @@ from uuid import UUID
 
 from mainspring.adapters.sharded.division import answered
 from mainspring.adapters.sharded.part import ShardedPart
-from mainspring.domain.ids import EPOCH
+from mainspring.domain.ids import EPOCH, partition_of
 from mainspring.ports.coordination import Fence, PartitionState
 from mainspring.ports.schedules import (
     Committed,
@@ -30,29 +30,37 @@ class ShardedSchedules(ShardedPart):
 
     async def create_schedule(self, schedule: StoredSchedule) -> bool:
         """Store a new schedule."""
-        return await self._division.named(schedule.name).ask(
-            lambda store: store.create_schedule(schedule)
+        return await self._division.named(
+            schedule.name, lambda store: store.create_schedule(schedule)
         )
 
     async def replace_schedule(self, schedule: StoredSchedule) -> bool:
         """Store a changed schedule if nobody changed it since."""
-        return await self._division.of(schedule.id).ask(
-            lambda store: store.replace_schedule(schedule)
+        return await self._division.one(
+            schedule.id, lambda store: store.replace_schedule(schedule), bool
         )
 
     async def get_schedule(self, name: str) -> StoredSchedule | None:
         """Return a schedule by its name."""
-        return await self._division.named(name).ask(lambda store: store.get_schedule(name))
+        return await self._division.named(
+            name, lambda store: store.get_schedule(name), lambda found: found is not None
+        )
 
     async def list_schedules(self, limit: int, after: str = "") -> list[StoredSchedule]:
         """Return schedules in the order of their names."""
         answers = await self._division.wherever(lambda store: store.list_schedules(limit, after))
-        found = [schedule for schedules in answers.values() for schedule in schedules]
-        return sorted(found, key=lambda schedule: schedule.name)[:limit]
+        owners = self._division.map.owners
+        found: dict[str, StoredSchedule] = {}
+        for number, schedules in answers.items():
+            for schedule in schedules:
+                # While partitions move, a schedule of theirs may be in both shards for a moment.
+                if schedule.name not in found or owners[partition_of(schedule.id)] == number:
+                    found[schedule.name] = schedule
+        return [found[name] for name in sorted(found)[:limit]]
 
     async def delete_schedule(self, name: str) -> bool:
         """Forget a schedule."""
-        return await self._division.named(name).ask(lambda store: store.delete_schedule(name))
+        return await self._division.named(name, lambda store: store.delete_schedule(name), bool)
 
     async def commit_plans(
         self, plans: Sequence[SchedulePlan], fence: Fence | None = None
@@ -62,14 +70,15 @@ class ShardedSchedules(ShardedPart):
             plans,
             lambda plan: plan.schedule.id,
             lambda store, part: store.commit_plans(part, fence),
+            lambda committed: committed.is_stored,
         )
 
     async def ticks(
         self, schedule_id: UUID, limit: int, before: datetime | None = None
     ) -> list[Tick]:
         """Return the ticks of a schedule, newest first."""
-        return await self._division.of(schedule_id).ask(
-            lambda store: store.ticks(schedule_id, limit, before)
+        return await self._division.one(
+            schedule_id, lambda store: store.ticks(schedule_id, limit, before), bool
         )
 
     async def due_schedules(self, limit: int, fence: Fence | None = None) -> DueSchedules:
@@ -84,7 +93,11 @@ class ShardedSchedules(ShardedPart):
 
     async def load_schedules(self, ids: Sequence[UUID]) -> list[StoredSchedule]:
         """Return those of the schedules that exist."""
-        answers = await self._division.among(ids, lambda store, part: store.load_schedules(part))
+        answers = await self._division.among(
+            ids,
+            lambda store, part: store.load_schedules(part),
+            lambda found, asked: {*asked}.difference(schedule.id for schedule in found),
+        )
         found = answered(dict(enumerate(answers)))
         return [schedule for schedules in found.values() for schedule in schedules]
 
@@ -92,8 +105,8 @@ class ShardedSchedules(ShardedPart):
         self, schedule: StoredSchedule, problem: str, seconds: float, fence: Fence | None = None
     ) -> None:
         """Note why a schedule could not be planned."""
-        await self._division.of(schedule.id).ask(
-            lambda store: store.report_problem(schedule, problem, seconds, fence)
+        await self._division.one(
+            schedule.id, lambda store: store.report_problem(schedule, problem, seconds, fence)
         )
 
     async def ended_runs(
@@ -101,19 +114,22 @@ class ShardedSchedules(ShardedPart):
     ) -> Sweep:
         """Look at some of the runs that are not known to have ended, shard after shard."""
         division = self._division
-        number = 0 if after is None else division.map.shard_of(after[0])
+        number = 0 if after is None else division.atlas.number_of(after[0])
         sweep = await division.shards[number].ask(
             lambda store: store.ended_runs(limit, after, fence)
         )
-        if sweep.cursor is not None or number + 1 == len(division.shards):
+        owners = division.map.owners
+        later = [one for one in owners if number < one < len(division.shards)]
+        if sweep.cursor is not None or not later:
             return sweep
-        # The lowest id that leads to the next shard.
-        first = division.map.partitions_of(number + 1)[0]
-        return Sweep(sweep.ended, (UUID(int=first), EPOCH))
+        # The lowest id that leads to the next shard that keeps anything.
+        return Sweep(sweep.ended, (UUID(int=owners.index(min(later))), EPOCH))
 
     async def close_runs(self, runs: Sequence[EndedRun], fence: Fence | None = None) -> None:
         """Note that runs have ended."""
-        groups = self._division.grouped(runs, lambda run: run.schedule_id)
+        groups: dict[int, list[EndedRun]] = {}
+        for run in runs:
+            groups.setdefault(self._division.atlas.number_of(run.schedule_id), []).append(run)
         await self._division.wherever_of(
             groups, lambda number, store: store.close_runs(groups[number], fence)
         )
@@ -162,8 +178,10 @@ class ShardedEpochs(ShardedPart):
     """
 
     async def raise_epochs(self, partitions: Collection[int], owner: str) -> dict[int, int]:
-        """Make someone the owner of partitions; those of lost shards are left out."""
-        wanted = set(partitions)
+        """Make someone the owner of partitions; those of lost shards are left out, and those that
+        are just moving.
+        """
+        wanted = {*partitions}.difference(self._division.atlas.moving)
         owners = self._division.map.owners
         answers = await self._division.wherever_of(
             {owners[one] for one in wanted},

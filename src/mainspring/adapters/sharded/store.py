@@ -1,6 +1,8 @@
 """The sharded store, put together from its parts."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Final
 from uuid import UUID
 
 from mainspring.adapters.sharded.directory import ShardedAccess, ShardedFigures
@@ -12,8 +14,12 @@ from mainspring.adapters.sharded.shard import Shard
 from mainspring.adapters.sharded.tasks import ShardedTasks
 from mainspring.adapters.sharded.wakeups import ShardedWakeups
 from mainspring.domain.shards import ShardMap
+from mainspring.ports.clock import Clock
 from mainspring.ports.store import Wakeups
 from mainspring.ports.whole import WholeStore
+
+LOOK_SECONDS: Final = 1.0
+"""How often a process looks whether partitions have moved, if nothing tells it sooner."""
 
 
 class ShardedStore(
@@ -33,10 +39,23 @@ class ShardedStore(
         self._division = Division(shards, shard_map)
         ShardedTasks.__init__(self, self._division)
         ShardedFigures.__init__(self, self._division)
+        self._looking: asyncio.Task[None] | None = None
+
+    def follow_map(self, clock: Clock) -> None:
+        """Look for a new map of the shards every second until the store is closed."""
+        self._looking = asyncio.get_running_loop().create_task(
+            self._look(clock), name="mainspring-map"
+        )
 
     def shard_of(self, task_id: UUID) -> int:
-        """Return the shard that keeps a task."""
-        return self._division.map.shard_of(task_id)
+        """Return the shard that keeps a task; raises `StoreUnavailable` for one that is not among
+        those of this process.
+        """
+        return self._division.atlas.number_of(task_id)
+
+    async def settled(self, ids: Collection[UUID], seconds: float) -> bool:
+        """Wait until none of these is just moving to another shard, so long at most."""
+        return await self._division.settled(ids, seconds)
 
     def parts(self) -> Sequence[WholeStore]:
         """Return the stores of the shards by number; they say for themselves when they are away."""
@@ -47,10 +66,8 @@ class ShardedStore(
         return self._division.missing()
 
     def lost_partitions(self) -> frozenset[int]:
-        """Return the partitions whose shard does not answer."""
-        lost = {shard.number for shard in self._division.shards if shard.is_lost}
-        owners = enumerate(self._division.map.owners) if lost else ()
-        return frozenset(one for one, owner in owners if owner in lost)
+        """Return the partitions whose shard does not answer, or refuses them for now."""
+        return self._division.atlas.unreachable()
 
     def wakeups(self) -> Wakeups:
         """Return a new listener for the hints of all shards."""
@@ -63,5 +80,13 @@ class ShardedStore(
 
     async def close(self) -> None:
         """Release connections. Safe to call twice."""
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
         for shard in self._division.shards:
             await shard.close()
+
+    async def _look(self, clock: Clock) -> None:
+        while True:
+            await clock.sleep(LOOK_SECONDS)
+            await self._division.atlas.refresh()

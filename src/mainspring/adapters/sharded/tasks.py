@@ -11,6 +11,7 @@ import msgspec
 from mainspring.adapters.sharded.division import Division, answered
 from mainspring.adapters.sharded.part import ShardedPart
 from mainspring.adapters.sharded.shard import Shard
+from mainspring.domain.errors import OutcomeUnknown, Unavailable
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
     CancelState,
@@ -75,32 +76,62 @@ class ShardedTasks(ShardedPart):
     async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
         """Extend leases where the token still owns the task."""
         return await self._division.routed(
-            leases, _id_of, lambda store, part: store.heartbeat(part, lease_seconds)
+            leases, _id_of, lambda store, part: store.heartbeat(part, lease_seconds), _is_held
         )
 
     async def watch(self, leases: Sequence[LeaseRef]) -> list[Renewal]:
         """Answer as `heartbeat` does without extending anything."""
-        return await self._division.routed(leases, _id_of, lambda store, part: store.watch(part))
+        return await self._division.routed(
+            leases, _id_of, lambda store, part: store.watch(part), _is_held
+        )
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        """End attempts; True where the token still owned the task."""
+        """End attempts; True where the token still owned the task. Endings of one kind are one
+        statement of a shard, so that one of them is stored or not as a whole.
+        """
+        kinds: dict[type, list[Settlement]] = {}
+        for settlement in settlements:
+            kinds.setdefault(type(settlement.ending), []).append(settlement)
+        if len(kinds) <= 1:
+            return await self._settle(settlements)
+        ended: dict[int, bool] = {}
+        for part in kinds.values():
+            try:
+                answers = await self._settle(part)
+            except Unavailable as error:
+                if not ended:
+                    raise
+                raise OutcomeUnknown(
+                    f"some of the attempts were ended and some were not: {error.message}"
+                ) from error
+            ended |= {id(one): answer for one, answer in zip(part, answers, strict=True)}
+        return [ended[id(settlement)] for settlement in settlements]
+
+    async def _settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         return await self._division.routed(
-            settlements, _id_of, lambda store, part: store.settle(part)
+            settlements, _id_of, lambda store, part: store.settle(part), bool
         )
 
     async def progress(self, lease: LeaseRef, progress: str) -> bool:
         """Record progress on a running task."""
-        return await self._division.of(lease.id).ask(lambda store: store.progress(lease, progress))
+        return await self._division.one(
+            lease.id, lambda store: store.progress(lease, progress), bool
+        )
 
     async def cancel(self, ids: Sequence[UUID], reason: str | None = None) -> list[CancelState]:
         """Cancel waiting tasks for good and ask running ones to stop."""
         return await self._division.routed(
-            ids, lambda one: one, lambda store, part: store.cancel(part, reason)
+            ids,
+            lambda one: one,
+            lambda store, part: store.cancel(part, reason),
+            lambda state: state is not CancelState.NOT_FOUND,
         )
 
     async def reschedule(self, task_id: UUID, at: datetime | None) -> TaskStatus | None:
         """Move a waiting task to another time."""
-        return await self._division.of(task_id).ask(lambda store: store.reschedule(task_id, at))
+        return await self._division.one(
+            task_id, lambda store: store.reschedule(task_id, at), lambda status: status is not None
+        )
 
     async def rescue(self, limit: int) -> list[Rescued]:
         """Take back tasks whose lease has expired."""
@@ -121,6 +152,10 @@ async def _claim(shard: Shard, request: ClaimRequest, share: int) -> Claim:
 
 def _id_of(one: LeaseRef | Settlement) -> UUID:
     return one.id
+
+
+def _is_held(renewal: Renewal) -> bool:
+    return renewal.held
 
 
 def _id_of_task(task: NewTask) -> UUID:

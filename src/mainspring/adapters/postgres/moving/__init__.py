@@ -1,0 +1,1 @@
+"""Moving partitions from one shard to another while everything runs."""

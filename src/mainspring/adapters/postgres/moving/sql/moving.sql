@@ -1,0 +1,194 @@
+-- Statements of a process that moves partitions. Words in double brackets are filled in with names
+-- from the catalog, so that whatever columns a table has are moved.
+
+-- name: worked_on
+-- Ticks that schedulers look at wherever they are, so they must be in one place.
+t.outcome = 'task' AND t.ended_at IS NULL
+
+-- name: of_live_tasks
+-- Keys that are remembered in any case.
+t.key IN (
+    SELECT k.key FROM mainspring.tasks k
+    WHERE k.key IS NOT NULL AND mainspring.partition_of(k.id) = ANY ($1))
+
+-- name: stays
+-- A row that is not just leaving.
+mainspring.partition_of(t.id) <> ALL (
+    ARRAY(SELECT unnest(m.moving)::integer FROM mainspring.shard_map m))
+
+-- name: take_lock
+-- One process moves partitions of an installation; the lock ends with its connection.
+SELECT pg_try_advisory_lock(1835101546) AS taken;
+
+-- name: read_move
+-- The move that was begun in a shard, if any.
+SELECT m.id, m.source, m.target, m.partitions FROM mainspring.moves m;
+
+-- name: take_move
+-- Begins a move in a shard, or takes it over. No row: there is another one.
+-- $1 id, $2 runner, $3 source, $4 target, $5 partitions.
+INSERT INTO mainspring.moves AS m (id, runner, source, target, partitions)
+VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (single) DO UPDATE SET runner = excluded.runner WHERE m.id = excluded.id
+RETURNING m.places;
+
+-- name: hold_move
+-- Before every change: the move is still that of this process, until the change is committed.
+-- $1 id, $2 runner.
+SELECT m.places, set_config('mainspring.mover', 'on', true) FROM mainspring.moves m
+WHERE m.id = $1 AND m.runner = $2 FOR UPDATE;
+
+-- name: note_places
+-- How far the tables are copied, stored with what was copied.
+-- $1 places.
+UPDATE mainspring.moves m SET places = $1::text::json;
+
+-- name: end_move
+-- $1 id.
+DELETE FROM mainspring.moves m WHERE m.id = $1;
+
+-- name: short_locks
+-- Whoever waits for a lock on a table holds up all who come after, so it is not waited for long.
+SET LOCAL lock_timeout = '300ms';
+
+-- name: guard
+-- $1 partitions.
+SELECT mainspring.guard_partitions_v1($1);
+
+-- name: has_guard
+SELECT EXISTS (
+    SELECT FROM pg_trigger t
+    WHERE t.tgrelid = 'mainspring.tasks'::regclass AND t.tgname = 'moved_write_is_refused') AS has;
+
+-- name: note_changes
+-- $1 partitions.
+SELECT mainspring.note_changes_v1($1);
+
+-- name: mark_moving
+-- $1 partitions.
+UPDATE mainspring.shard_map m SET moving = $1;
+
+-- name: tables
+-- The tables whose rows belong to partitions: live ones are copied at the end, long ones before.
+SELECT t.name, t.id, t.kept,
+    (SELECT array_agg(a.attname::text ORDER BY place.n)
+        FROM pg_index i
+        CROSS JOIN LATERAL unnest(i.indkey::smallint[]) WITH ORDINALITY AS place (number, n)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = place.number
+        WHERE i.indrelid = ('mainspring.' || t.name)::regclass AND i.indisprimary) AS key
+FROM mainspring.partitioned_tables_v1() t
+ORDER BY t.kept, t.name;
+
+-- name: columns
+-- What can be written of a table. Queues have columns that follow from others.
+-- $1 table.
+SELECT a.attname::text AS name, format_type(a.atttypid, a.atttypmod) AS type
+FROM pg_attribute a
+WHERE a.attrelid = ('mainspring.' || $1)::regclass AND a.attnum > 0 AND NOT a.attisdropped
+    AND a.attgenerated = ''
+ORDER BY a.attnum;
+
+-- name: rows
+-- Some rows of partitions, in the order of the key, from a place on.
+-- $1 partitions, $2 limit, then the values of the place.
+SELECT [[columns]] FROM mainspring.[[table]] t
+WHERE mainspring.partition_of(t.[[id]]) = ANY ($1) AND [[which]] AND [[after]]
+ORDER BY [[key]] LIMIT $2
+
+-- name: noted_rows
+-- What is there now of the rows that were noted. $1 and on: the columns of their keys.
+SELECT [[columns]] FROM mainspring.[[table]] t
+WHERE ([[key]]) IN (SELECT * FROM unnest([[arrays]])) AND [[which]]
+ORDER BY [[key]]
+
+-- name: all_rows
+SELECT [[columns]] FROM mainspring.[[table]] t ORDER BY [[key]]
+
+-- name: digest
+-- What rows come to, whichever server adds them up.
+SELECT count(*) AS count,
+    md5(coalesce(string_agg(md5(r::text), '' ORDER BY [[key]]), '')) AS digest
+FROM ([[rows]]) r
+
+-- name: amount
+-- How many rows of partitions there are, and how many bytes. $1 partitions.
+SELECT count(*) AS count, coalesce(sum(pg_column_size(t.*)), 0)::bigint AS bytes
+FROM mainspring.[[table]] t WHERE mainspring.partition_of(t.[[id]]) = ANY ($1) AND [[which]]
+
+-- name: make_landing
+-- Where rows land before they replace what is there.
+CREATE TEMPORARY TABLE IF NOT EXISTS moving_[[table]] ON COMMIT DELETE ROWS
+AS SELECT [[columns]] FROM mainspring.[[table]] t WITH NO DATA
+
+-- name: landed
+-- The rows of the table that have landed, as they are stored.
+SELECT [[columns]] FROM mainspring.[[table]] t
+JOIN moving_[[table]] USING ([[key]])
+
+-- name: last_landed
+SELECT [[key]] FROM moving_[[table]] t ORDER BY [[down]] LIMIT 1
+
+-- name: clear_landed
+DELETE FROM mainspring.[[table]] t USING moving_[[table]] n WHERE [[same]]
+
+-- name: clear_noted
+-- $1 and on: the columns of the keys.
+DELETE FROM mainspring.[[table]] t WHERE ([[key]]) IN (SELECT * FROM unnest([[arrays]]))
+
+-- name: store_landed
+INSERT INTO mainspring.[[table]] ([[columns]]) SELECT [[columns]] FROM moving_[[table]] t
+
+-- name: empty_landing
+TRUNCATE moving_[[table]]
+
+-- name: read_changes
+-- $1 limit, $2 number behind which to begin.
+SELECT c.number, c.kind, c.id, c.at, c.key FROM mainspring.move_changes c
+WHERE c.number > $2 ORDER BY c.number LIMIT $1;
+
+-- name: forget_changes
+-- $1 numbers.
+DELETE FROM mainspring.move_changes c WHERE c.number = ANY ($1::bigint[]);
+
+-- name: forget_all_changes
+DELETE FROM mainspring.move_changes;
+
+-- name: epochs
+-- $1 partitions.
+SELECT f.partition, f.epoch FROM mainspring.partitions f WHERE f.partition = ANY ($1);
+
+-- name: drop_owners
+-- $1 partitions.
+UPDATE mainspring.partitions f SET epoch = f.epoch + 1, owner = NULL, since = clock_timestamp()
+WHERE f.partition = ANY ($1);
+
+-- name: raise_epochs
+-- Above every epoch that was ever given out for them, in either shard.
+-- $1 partitions, $2 their epochs in the source.
+UPDATE mainspring.partitions f SET epoch = greatest(f.epoch, s.epoch) + 1, owner = NULL,
+    since = clock_timestamp()
+FROM unnest($1::smallint[], $2::bigint[]) AS s (partition, epoch)
+WHERE f.partition = s.partition;
+
+-- name: delete_rows
+-- Some rows of partitions, from a place on; returns the key of the last one.
+-- $1 partitions, $2 limit, then the values of the place.
+WITH gone AS (
+    SELECT [[key]] FROM mainspring.[[table]] t
+    WHERE mainspring.partition_of(t.[[id]]) = ANY ($1) AND [[which]] AND [[after]]
+    ORDER BY [[key]] LIMIT $2
+), deleted AS (
+    DELETE FROM mainspring.[[table]] t USING gone n WHERE [[same]]
+)
+SELECT count(*) OVER () AS count, [[key]] FROM gone t ORDER BY [[down]] LIMIT 1
+
+-- name: months
+-- The months that the history of a shard has.
+SELECT to_date(right(c.relname, 7), 'YYYY_MM')::timestamp AT TIME ZONE 'UTC' AS month
+FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+WHERE i.inhparent = 'mainspring.task_history'::regclass AND c.relname ~ '^task_history_\d{4}_\d\d$'
+ORDER BY 1;
+
+-- name: make_month
+-- $1 any time in it.
+SELECT mainspring.prepare_history_v1(0, $1);

@@ -1,0 +1,198 @@
+"""Everything that goes on in an installation while its partitions move, and what must be true
+afterwards."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from itertools import pairwise
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
+from mainspring.core.routed_commits import commits_on
+from mainspring.core.schedules import Change
+from mainspring.core.session import Session
+from mainspring.domain.errors import Unavailable
+from mainspring.domain.status import TaskStatus
+from mainspring.domain.task import (
+    Completed,
+    Failure,
+    FailureKind,
+    LeaseRef,
+    NewTask,
+    Retried,
+    Settlement,
+)
+from mainspring.ports.store import ClaimRequest
+from mainspring.scheduler.planner import Planner
+
+CLOCK = SystemClock()
+LEASE_SECONDS = 20.0
+EXACT = {
+    "tasks": "id",
+    "dead_letters": "id",
+    "task_history": "id",
+    "idempotency": "key",
+    "schedules": "id",
+    "ticks": "(schedule_id, nominal_at)",
+}
+
+
+class Traffic:
+    """Submits, claims, renews, ends and plans until it is told to stop."""
+
+    def __init__(self, session: Session, seed: int) -> None:
+        print(f"seed {seed}")
+        self.session = session
+        self.store = session.store
+        self.chance = random.Random(seed)
+        self.ids = SystemIds()
+        self.commits = commits_on(session.store, CLOCK, 10.0)
+        self.accepted: set[UUID] = set()
+        self.keys: dict[str, UUID] = {}
+        self.runs: Counter[UUID] = Counter()
+        self.ended: Counter[UUID] = Counter()
+        self.lost: list[UUID] = []
+        self.refused = 0
+        self._going = True
+        self._loops: list[asyncio.Task[None]] = []
+
+    async def start(self) -> None:
+        for number in range(6):
+            change = Change(task_type="t", options={"every": 1.0, "timezone": "UTC"})
+            await self.session.schedules.create(f"every{number}", change)
+        for _ in range(3):
+            self._loop(self._submit)
+        for number in range(2):
+            self._loop(self._worker(f"w{number}"))
+        for part in self.store.parts():
+            planner = Planner(part, CLOCK, SystemChance(), self.ids)
+            self._loop(planner.run_once)
+
+    def _loop(self, step: Callable[[], Awaitable[object]]) -> None:
+        async def go() -> None:
+            while self._going:
+                with suppress(Unavailable):
+                    await step()
+                await CLOCK.sleep(0.03)
+
+        self._loops.append(asyncio.get_running_loop().create_task(go()))
+
+    async def stop(self) -> None:
+        self._going = False
+        await asyncio.gather(*self._loops)
+
+    async def _submit(self) -> None:
+        key = f"k{self.chance.randrange(10**9)}" if self.chance.random() < 0.4 else None
+        task = NewTask(
+            id=self.ids.task_id(key), task_type="t", key=key, fingerprint="f" if key else None
+        )
+        try:
+            answer = await self.commits.submit(task, 10.0, first=True)
+        except Unavailable:
+            self.refused += 1
+            raise
+        self.accepted.add(answer.id)
+        if key is not None:
+            self.keys[key] = answer.id
+
+    def _worker(self, name: str) -> Callable[[], Awaitable[None]]:
+        request = ClaimRequest(
+            worker_id=name, limit=5, lease_seconds=LEASE_SECONDS, task_types=("t",)
+        )
+
+        async def step() -> None:
+            claim = await self.store.claim(request)
+            leases = [LeaseRef(lease.id, lease.fencing_token) for lease in claim.leases]
+            self.runs.update(lease.id for lease in leases)
+            await CLOCK.sleep(self.chance.random() * 0.05)
+            if not leases:
+                return
+            renewals = await insisted(lambda: self.store.heartbeat(leases, LEASE_SECONDS))
+            self.lost += [renewal.id for renewal in renewals if not renewal.held]
+            settlements = [
+                Settlement(
+                    lease.id,
+                    lease.fencing_token,
+                    Retried(Failure(kind=FailureKind.ERROR, message="E: e"), 0.0)
+                    if self.chance.random() < 0.1 and self.runs[lease.id] == 1
+                    else Completed(None),
+                )
+                for lease in leases
+            ]
+            answers = await insisted(lambda: self.store.settle(settlements))
+            for settlement, answer in zip(settlements, answers, strict=True):
+                if not answer:
+                    self.lost.append(settlement.id)
+                elif isinstance(settlement.ending, Completed):
+                    self.ended[settlement.id] += 1
+
+        return step
+
+    async def drained(self, seconds: float = 20.0) -> None:
+        """Run until everything that was submitted has ended."""
+        step = self._worker("last")
+        async with asyncio.timeout(seconds):
+            while self.accepted - self.ended.keys():
+                await step()
+
+    async def check(self, dsns: list[str]) -> None:
+        """Everything is there once, in its shard, and ran and ended once."""
+        assert self.lost == []
+        assert self.accepted <= self.ended.keys()
+        assert set(self.ended.values()) == {1}
+        ids = sorted(self.accepted)
+        for start in range(0, len(ids), 500):
+            found = await self.store.statuses(ids[start : start + 500])
+            assert set(found) == {*ids[start : start + 500]}
+            assert set(found.values()) == {TaskStatus.COMPLETED}
+        rows: dict[str, list[Any]] = {name: [] for name in EXACT}
+        live: set[UUID] = set()
+        for number, dsn in enumerate(dsns):
+            connection = await asyncpg.connect(dsn)
+            for name, key in EXACT.items():
+                mark = {"idempotency": "task_id", "ticks": "schedule_id"}.get(name, "id")
+                found_rows = await connection.fetch(
+                    f"SELECT {key} AS key, {mark} AS id FROM mainspring.{name}"
+                )
+                assert {self.store.shard_of(row["id"]) for row in found_rows} <= {number}, name
+                rows[name] += [row["key"] for row in found_rows]
+            for name in ("tasks", "dead_letters", "task_history"):
+                ids_there = await connection.fetch(f"SELECT id FROM mainspring.{name}")
+                there = {row["id"] for row in ids_there}
+                assert not live & there, name
+                live |= there
+            await connection.close()
+        for name, keys in rows.items():
+            assert len(set(keys)) == len(keys), name
+        assert self.accepted <= live
+        await self._check_keys()
+        await self._check_ticks()
+
+    async def _check_keys(self) -> None:
+        for key, known in self.chance.sample(sorted(self.keys.items()), min(40, len(self.keys))):
+            task = NewTask(id=self.ids.task_id(key), task_type="t", key=key, fingerprint="f")
+            (answer,) = await self.store.submit([task])
+            assert answer.id == known, key
+
+    async def _check_ticks(self) -> None:
+        for schedule in await self.session.schedules.all():
+            ticks = await self.session.schedules.history(schedule.name, limit=100)
+            times = sorted(tick.nominal_at for tick in ticks)
+            assert len(times) >= 2, schedule.name
+            steps = {(b - a).total_seconds() for a, b in pairwise(times)}
+            assert steps == {1.0}, (schedule.name, times)
+
+
+async def insisted(call: Callable[[], Awaitable[Any]]) -> Any:
+    """Repeat what may be repeated, as workers do."""
+    async with asyncio.timeout(15):
+        while True:
+            try:
+                return await call()
+            except Unavailable:
+                await CLOCK.sleep(0.05)
