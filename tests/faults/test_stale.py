@@ -167,8 +167,8 @@ class Storm:
         await self.stage.ask(
             "UPDATE mainspring.tasks t SET lease_expires_at = clock_timestamp() "
             "WHERE t.id = ANY ($2) AND t.status = 'running' "
-            "AND EXISTS (SELECT FROM witness.tasks w WHERE w.task = t.id AND w.new_token = t.fencing_token AND w.who = $1 "
-            "AND w.old_status <> 'running')",
+            "AND EXISTS (SELECT FROM witness.tasks w WHERE w.task = t.id AND w.who = $1 "
+            "AND w.new_token = t.fencing_token AND w.old_status <> 'running')",
             *(role, begun),
         )
         await asyncio.sleep(self.chance.uniform(0.8, 1.5))

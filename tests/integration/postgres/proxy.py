@@ -15,8 +15,29 @@ _DONE: Final = re.compile(
 )
 """In an answer of PostgreSQL: a statement has been carried out."""
 
+_PARSED: Final = re.compile(rb"P....([^\x00]*)\x00([^\x00]*)", re.DOTALL)
+_BOUND: Final = re.compile(rb"B....[^\x00]*\x00([^\x00]*)\x00", re.DOTALL)
+_OURS: Final = b"mainspring."
+"""In every statement of the product, and in none that its driver makes by itself."""
+
 _COMMITTED: Final = b"Z\x00\x00\x00\x05I"
 """At the end of an answer of PostgreSQL: and no transaction is open."""
+
+
+class Talk:
+    """What is known of one connection to PostgreSQL."""
+
+    def __init__(self) -> None:
+        self._ours: set[bytes] = set()
+        self.is_ours = False
+        """Whether what was asked last is a statement of the product."""
+
+    def hear(self, data: bytes) -> None:
+        """Take note of what the client sends."""
+        if (parsed := _PARSED.match(data)) is not None and _OURS in parsed[2]:
+            self._ours.add(parsed[1])
+        if (bound := _BOUND.search(data)) is not None:
+            self.is_ours = bound[1] in self._ours
 
 
 class Proxy:
@@ -51,9 +72,10 @@ class Proxy:
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(*self._target)
         self._writers |= {writer, far_writer}
+        talk = Talk()
         for pipe in (
-            self._pipe(reader, far_writer, "requests"),
-            self._pipe(far_reader, writer, "replies"),
+            self._pipe(reader, far_writer, "requests", talk),
+            self._pipe(far_reader, writer, "replies", talk),
         ):
             task = asyncio.create_task(pipe)
             self._pipes.add(task)
@@ -66,7 +88,7 @@ class Proxy:
         await asyncio.gather(*self._pipes, return_exceptions=True)
 
     async def _pipe(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, what: str
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, what: str, talk: Talk
     ) -> None:
         try:
             while data := await reader.read(65536):
@@ -74,7 +96,9 @@ class Proxy:
                 if getattr(self, f"swallow_{what}"):
                     self.swallowed.set()
                     continue
-                if what == "replies" and self._is_to_be_lost(data):
+                if what == "requests":
+                    talk.hear(data)
+                elif talk.is_ours and self._is_to_be_lost(data):
                     writer.write(data[: self.chance.randrange(len(data))])
                     break
                 writer.write(data)
