@@ -4,6 +4,7 @@ import asyncio
 from typing import NamedTuple
 
 import psutil
+from tools.cluster.programs import Postgres
 from tools.cluster.running import Cluster
 
 SHARE_MAX = 0.05
@@ -11,7 +12,7 @@ SHARE_MAX = 0.05
 
 
 class Usage(NamedTuple):
-    """What one process took."""
+    """What one process took; a PostgreSQL server with all of its processes counts as one."""
 
     name: str
     pid: int
@@ -24,15 +25,16 @@ async def measure(cluster: Cluster, seconds: float) -> list[Usage]:
     before = _processes(cluster)
     times = {process.pid: _time(process) for _, process in before}
     await asyncio.sleep(seconds)
-    found = []
+    found: dict[str, Usage] = {}
     for name, process in before:
         try:
-            used = _time(process) - times[process.pid]
+            used = (_time(process) - times[process.pid]) / seconds
             size = process.memory_info().rss / 2**20
         except psutil.NoSuchProcess:
             continue
-        found.append(Usage(name, process.pid, used / seconds, size))
-    return found
+        one = found.get(name, Usage(name, process.pid, 0.0, 0.0))
+        found[name] = one._replace(share=one.share + used, megabytes=one.megabytes + size)
+    return list(found.values())
 
 
 def _processes(cluster: Cluster) -> list[tuple[str, psutil.Process]]:
@@ -43,7 +45,10 @@ def _processes(cluster: Cluster) -> list[tuple[str, psutil.Process]]:
         root = psutil.Process(part.pid)
         found.append((part.name, root))
         children = root.children(recursive=True)
-        found += [(f"{part.name}: {_kind(child)}", child) for child in children]
+        is_one = isinstance(part, Postgres)
+        found += [
+            (part.name if is_one else f"{part.name}: {_kind(child)}", child) for child in children
+        ]
     return found
 
 
