@@ -17,6 +17,7 @@ from pathlib import Path
 
 from tools.cluster.binaries import Missing
 from tools.cluster.check import Check
+from tools.cluster.http import Broken
 from tools.cluster.idle import SHARE_MAX, measure
 from tools.cluster.load import Refused
 from tools.cluster.programs import NotStarted
@@ -61,7 +62,7 @@ async def main(given: argparse.Namespace) -> int:
     status = 1
     try:
         status = await _use(cluster, given)
-    except (NotStarted, Missing, Refused, MainspringError, TimeoutError) as error:
+    except (NotStarted, Missing, Refused, Broken, MainspringError, TimeoutError) as error:
         keeps = True
         tell(f"error: {error}; the logs are kept in {directory}")
     except asyncio.CancelledError:

@@ -81,7 +81,7 @@ class Check:
         for name, timetable in ((INTERVAL, {"every": 1.0}), (CRON, {"cron": "* * * * *"})):
             policies = {"misfire": "run_all", "overlap": "allow"}
             body = {"name": name, "task_type": "nap", **timetable, **policies}
-            await self._load.call("POST", "/v1/schedules", json=body)
+            await self._load.call("POST", "/v1/schedules", body)
 
     async def _change_workers(self) -> list[Result]:
         cluster = self._cluster
@@ -223,11 +223,11 @@ class Check:
         """
         minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
         span = {"start": minute.isoformat(), "end": (minute + timedelta(minutes=1)).isoformat()}
-        await self._load.call("POST", f"/v1/schedules/{CRON}/backfill", json=span)
+        await self._load.call("POST", f"/v1/schedules/{CRON}/backfill", span)
 
     async def _judge_schedule(self, name: str, step: timedelta) -> Result:
         load = self._load
-        await load.call("POST", f"/v1/schedules/{name}/pause", json={})
+        await load.call("POST", f"/v1/schedules/{name}/pause", {})
 
         async def look() -> list[dict[str, Any]] | None:
             path = f"/v1/schedules/{name}/history?limit=1000"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import uuid4
 
-import httpx
+from tools.cluster.http import Broken, Http
 
 LATER_SECONDS = 1.5
 _LATER_EACH = 10
@@ -39,9 +39,7 @@ class Load:
         self.began = time.monotonic()
         self._urls = urls
         self._turns = itertools.count()
-        limits = httpx.Limits(max_connections=1000, max_keepalive_connections=100)
-        headers = {"authorization": f"Bearer {key}"}
-        self.client = httpx.AsyncClient(headers=headers, timeout=10, limits=limits)
+        self._http = Http(key)
         self._under_way: set[asyncio.Task[None]] = set()
         self._ended = asyncio.Event()
 
@@ -62,18 +60,18 @@ class Load:
         """Submit no more."""
         self._ended.set()
 
-    async def call(self, method: str, path: str, **more: Any) -> Any:
+    async def call(self, method: str, path: str, value: object = None) -> Any:
         """Ask any API server; raises `Refused` when it refuses."""
-        answer = await self.client.request(method, f"{self._next()}{path}", **more)
-        if answer.is_error:
-            raise Refused(f"{method} {path} was answered {answer.status_code}: {answer.text}")
-        return answer.json()
+        answer = await self._http.ask(method, f"{self._next()}{path}", value)
+        if not answer.is_good:
+            raise Refused(f"{method} {path} was answered {answer.status}: {answer.text}")
+        return answer.value
 
     async def close(self) -> None:
         """Leave what is under way."""
         for task in self._under_way:
             task.cancel()
-        await self.client.aclose()
+        await self._http.close()
 
     def _next(self) -> str:
         urls = self._urls()
@@ -105,12 +103,12 @@ class Load:
 
     async def _once(self, body: dict[str, Any], at: datetime | None) -> str | None:
         try:
-            answer = await self.client.post(f"{self._next()}/v1/tasks", json=body)
-        except httpx.HTTPError as error:
-            return f"{type(error).__name__}: {error}"
-        if answer.status_code not in {httpx.codes.CREATED, httpx.codes.OK}:
-            return f"{answer.status_code}: {answer.text[:200]}"
-        task_id = answer.json()["task_id"]
+            answer = await self._http.ask("POST", f"{self._next()}/v1/tasks", body)
+        except Broken as error:
+            return str(error)
+        if not answer.is_good:
+            return f"{answer.status}: {answer.text[:200]}"
+        task_id = answer.value["task_id"]
         self.accepted[task_id] = time.time()
         if at is not None:
             self.later[task_id] = at
