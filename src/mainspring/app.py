@@ -233,10 +233,13 @@ class Mainspring(DeclaredSchedules):
         raise_conflicts(tasks, stored)
         return stored
 
-    async def get(self, task_id: UUID | str) -> TaskState:
-        """Return a task as it is now; raises `TaskNotFound`."""
+    async def get(self, task_id: UUID | str, *, max_staleness: float = 0.0) -> TaskState:
+        """Return a task as it is now; raises `TaskNotFound`. With `max_staleness` it may be as it
+        was up to so many seconds ago, which lets a read replica answer.
+        """
         session = await self.sessions.current()
-        return state_of(await session.lifecycle.get(task_id_of(task_id)))
+        task = await session.lifecycle.get(task_id_of(task_id), max_staleness)
+        return state_of(task)
 
     async def wait(self, task_id: UUID | str, timeout: float | None = None) -> TaskState:
         """Return a task once it has ended; raises `WaitTimedOut` after `timeout` seconds."""

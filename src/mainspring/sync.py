@@ -130,7 +130,7 @@ class Verbs(Protocol):
         """Store built tasks."""
         ...
 
-    async def get(self, task_id: Any) -> Any:
+    async def get(self, task_id: Any, *, max_staleness: float = 0.0) -> Any:
         """Return a task."""
         ...
 
@@ -217,9 +217,9 @@ class SyncFacade:
         stored = self._thread.run(work) if connection is None else run_in_place(work)
         return [SyncTaskHandle(self, submission) for submission in stored]
 
-    def get(self, task_id: UUID | str) -> Any:
+    def get(self, task_id: UUID | str, *, max_staleness: float = 0.0) -> Any:
         """Return a task as it is now."""
-        return self._thread.run(self._app.get(task_id))
+        return self._thread.run(self._app.get(task_id, max_staleness=max_staleness))
 
     def wait(self, task_id: UUID | str, timeout: float | None = None) -> Any:
         """Block until a task has ended and return it."""

@@ -228,3 +228,15 @@ async def test_a_task_of_an_app_shows_its_result(client: httpx.AsyncClient, api:
 def test_the_domain_task_has_no_field_for_a_namespace() -> None:
     """It is in the name of the queue, so that nothing can forget to look at it."""
     assert "namespace" not in NewTask.__struct_fields__
+
+
+async def test_an_answer_may_be_allowed_to_be_old(client: httpx.AsyncClient) -> None:
+    made = (await client.post("/v1/tasks", json={"task_type": "t"})).json()
+    path = f"/v1/tasks/{made['task_id']}"
+    for text in ("0", "5", "2.5"):
+        answer = await client.get(path, headers={"max-staleness": text})
+        assert answer.status_code == 200
+    for text in ("-1", "soon", "nan", "1e9"):
+        answer = await client.get(path, headers={"max-staleness": text})
+        assert answer.status_code == 422
+        assert answer.json()["field"] == "Max-Staleness"

@@ -37,13 +37,14 @@ from mainspring.api.streams import STILL_HERE, STREAM_TYPE
 from mainspring.core.access import Principal
 from mainspring.core.following import follow
 from mainspring.core.gateway import LEAST_SECONDS, SUBMIT_SECONDS, Gateway
-from mainspring.core.lifecycle import task_id_of
+from mainspring.core.lifecycle import STALENESS_SECONDS_MAX, task_id_of
 from mainspring.core.task_events import EventId, TaskEvent, parse_event_id
+from mainspring.domain.errors import InvalidValue
 from mainspring.domain.namespaces import plain_key, plain_queue
 from mainspring.domain.placement import labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
-from mainspring.domain.values import check_key, parse_instant
+from mainspring.domain.values import check_key, parse_instant, shown
 from mainspring.ports.access import Scope
 from mainspring.ports.store import TaskFilter
 
@@ -52,6 +53,11 @@ _KEY_HEADER: Final = (
     "Idempotency-Key",
     {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[!-~][ -~]*$"},
     "Submitting the same task twice under one key makes one task; the same as the field `key`.",
+)
+_STALENESS: Final = (
+    "Max-Staleness",
+    {"type": "number", "minimum": 0, "maximum": STALENESS_SECONDS_MAX},
+    "How many seconds old the answer may be, which lets a read replica give it. Default: 0.",
 )
 _LAST_EVENT: Final = (
     "Last-Event-ID",
@@ -126,6 +132,7 @@ class TaskRoutes:
             scope=Scope.READ,
             summary="Look at a task and its attempts",
             tag="tasks",
+            header_parameters=(_STALENESS,),
             answers={200: Task},
             problems=(404,),
         )
@@ -239,7 +246,9 @@ class TaskRoutes:
 
     async def get(self, call: Call) -> Response:
         """Look at one task."""
-        return Response(value=await self._gateway.task(call.who, _task_id(call)))
+        bound = _staleness(call)
+        task = await self._gateway.task(call.who, _task_id(call), max_staleness=bound)
+        return Response(value=task)
 
     async def cancel(self, call: Call) -> Response:
         """Cancel one task."""
@@ -306,3 +315,18 @@ def _task_id(call: Call) -> UUID:
 
 def _instant(text: str | None, field: str) -> datetime | None:
     return None if text is None else parse_instant(text, field)
+
+
+def _staleness(call: Call) -> float:
+    text = call.headers.get(b"max-staleness", b"0").decode("latin-1")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds <= STALENESS_SECONDS_MAX:
+        raise InvalidValue(
+            f"Max-Staleness is {shown(text)}; give a number of seconds from 0 to "
+            f"{STALENESS_SECONDS_MAX:,.0f}",
+            field="Max-Staleness",
+        )
+    return seconds

@@ -50,6 +50,23 @@ class Settings(
             secret=True,
         ),
     ] = ""
+    database_read_url: Annotated[
+        str,
+        Facts(
+            "A streaming replica of the same database, for lists, counts and answers that may be "
+            "a little old; with shards a list in the same order. Empty: there is none",
+            secret=True,
+        ),
+    ] = ""
+    read_staleness_seconds: Annotated[
+        float,
+        Facts(
+            "How old lists and counts may be. A replica that is further behind is not asked",
+            unit="seconds",
+            low=0.1,
+            high=3600,
+        ),
+    ] = 5.0
     database_pooled: Annotated[
         bool,
         Facts(

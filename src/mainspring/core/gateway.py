@@ -122,10 +122,16 @@ class Gateway:
             _outcome(one, next(answers)) if isinstance(one, NewTask) else one for one in outcomes
         ]
 
-    async def task(self, who: Principal, task_id: UUID, scope: Scope = Scope.READ) -> Task:
-        """Return a task, or raise `TaskNotFound`."""
+    async def task(
+        self,
+        who: Principal,
+        task_id: UUID,
+        scope: Scope = Scope.READ,
+        max_staleness: float = 0.0,
+    ) -> Task:
+        """Return a task, or raise `TaskNotFound`. It may be as it was so many seconds ago."""
         who.require(scope)
-        task = await self._store.get(task_id)
+        task = await self._store.get(task_id, max_staleness)
         if task is None or not who.sees(task.queue):
             raise _no_task(task_id)
         return plain_task(task)

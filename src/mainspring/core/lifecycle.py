@@ -21,10 +21,13 @@ from mainspring.domain.errors import (
 )
 from mainspring.domain.status import WAITING, TaskStatus
 from mainspring.domain.task import CancelState, Task
-from mainspring.domain.values import check_instant, check_name, clip_text, shown
+from mainspring.domain.values import check_instant, check_name, check_seconds, clip_text, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, Store, TaskFilter, WorkerState
 
 REASON_BYTES_MAX: Final = 1000
+STALENESS_SECONDS_MAX: Final = 86400.0
+"""Who accepts an answer of any age gets one of this, at most."""
+
 PAGE_TASKS: Final = 200
 SWEEP_TASKS: Final = 500
 """Dead letters replayed or discarded in one statement."""
@@ -47,9 +50,10 @@ class Lifecycle:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def get(self, task_id: UUID) -> Task:
-        """Return a task, or raise `TaskNotFound`."""
-        task = await self._store.get(task_id)
+    async def get(self, task_id: UUID, max_staleness: float = 0.0) -> Task:
+        """Return a task, or raise `TaskNotFound`. It may be as it was so many seconds ago."""
+        bound = check_seconds(max_staleness, "max_staleness", STALENESS_SECONDS_MAX, zero=True)
+        task = await self._store.get(task_id, bound)
         if task is None:
             raise _no_task(task_id)
         return task
@@ -122,7 +126,7 @@ class Lifecycle:
     async def resume(self, queue: str) -> None:
         """Let the tasks of a queue start again; raises `QueueNotFound`."""
         check_name(queue, "queue")
-        if all(state.queue != queue for state in await self._store.queues()):
+        if queue not in await self._store.queue_names():
             raise QueueNotFound(f"there is no queue {queue!r}; see `mainspring queues list`")
         await self._store.resume(queue)
 

@@ -242,10 +242,17 @@ COUNT_MAX: Final = 100_000
 
 
 class TaskReader(Protocol):
-    """Reads for people. Never blocks a writer."""
+    """Reads for people. Never blocks a writer.
 
-    async def get(self, task_id: UUID) -> Task | None:
-        """Return a task wherever it is: live, dead letter or history."""
+    Where there is a read replica, pages, queues with their counts, and the count of dead letters
+    may be as they were a few seconds ago. Nothing is decided by them.
+    """
+
+    async def get(self, task_id: UUID, max_staleness: float = 0.0) -> Task | None:
+        """Return a task wherever it is: live, dead letter or history. It may be as it was up to
+        `max_staleness` seconds ago, which lets a read replica answer; a task that is there is found
+        in any case.
+        """
         ...
 
     async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:

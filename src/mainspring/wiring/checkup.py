@@ -18,6 +18,7 @@ from mainspring.wiring.coordination import coordination_findings
 from mainspring.wiring.exposure import plain_connections
 from mainspring.wiring.findings import Finding
 from mainspring.wiring.ready_queue import ready_queue_findings
+from mainspring.wiring.replicas import replica_findings
 
 _SHARDS: Final = "mainspring.wiring.shards"
 """Loaded only where there are several."""
@@ -44,10 +45,12 @@ async def findings(settings: Settings) -> AsyncIterator[Finding]:
     parts = shard_settings(settings)
     usable = 0
     for place, part in enumerate(parts, 1):
+        mark = f"shard {place}: " if len(parts) > 1 else ""
         async for finding in database_findings(part):
             usable += finding.check == "schema" and finding.ok
-            mark = f"shard {place}: " if len(parts) > 1 else ""
             yield msgspec.structs.replace(finding, check=mark + finding.check)
+        for is_well, detail in await replica_findings(part):
+            yield Finding(f"{mark}replica", is_well, detail)
     if not usable:
         return
     if len(parts) > 1:

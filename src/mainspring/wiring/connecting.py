@@ -41,4 +41,6 @@ def pool_options(settings: Settings) -> PoolOptions:
         # A way past a pooler is only named where there is one.
         pooled=first.database_pooled or direct is not None,
         size=first.database_pool_size,
+        read_dsn=first.database_read_url or None,
+        read_staleness_seconds=first.read_staleness_seconds,
     )

@@ -12,7 +12,7 @@ _ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
 
 def plain_connections(settings: Settings) -> Iterator[str]:
     """Yield a sentence for each connection that leaves this machine and may be unencrypted."""
-    for name in ("database_url", "database_direct_url"):
+    for name in ("database_url", "database_direct_url", "database_read_url"):
         if is_plain_database(getattr(settings, name)):
             yield (
                 "the connection to the database leaves this machine and need not be encrypted; "
@@ -25,7 +25,7 @@ def plain_connections(settings: Settings) -> Iterator[str]:
                 "the connection to etcd leaves this machine and is not encrypted; use https in "
                 "etcd_url"
             )
-    if settings.ready_queue == "redis":
+    if settings.redis_url:
         place = parse_redis_url(settings.redis_url)
         hosts = place.hosts if place is not None and not place.is_secure else ()
         if not all(is_loopback(host) for host, _ in hosts):

@@ -25,8 +25,9 @@ class MemoryReads:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def get(self, task_id: UUID) -> Task | None:
+    async def get(self, task_id: UUID, max_staleness: float = 0.0) -> Task | None:
         """Return a task wherever it is."""
+        del max_staleness
         row = self._tables.find(task_id)
         return None if row is None else self._task(row, self._tables.now())
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Protocol
 
-from mainspring.adapters.postgres.pool import Connections
+from mainspring.adapters.postgres.pools import Connections
 from mainspring.ports.hooks import Hooks
 
 
@@ -39,6 +39,7 @@ class StorePart:
     ) -> None:
         self._connections = connections
         self._main = connections.main
+        self._reads = connections.reads
         self._announcer = announcer
         self._hooks = hooks
         self._now = now

@@ -59,6 +59,11 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
     pooled: bool = False
     size: int = 8
     lease_size: int = 2
+    read_dsn: str | None = None
+    """A read replica of the same database."""
+
+    read_staleness_seconds: float = 5.0
+    """How old what lists and counts say may be."""
 
     @property
     def listen_dsn(self) -> str | None:
@@ -194,19 +199,3 @@ class _Sent:
     """Whether a statement may have reached the server."""
 
     sent = False
-
-
-class Connections:
-    """The pools of one store. Leases have connections of their own, so that whoever uses up the
-    others cannot rob a worker of its tasks.
-    """
-
-    def __init__(self, options: PoolOptions) -> None:
-        self.options = options
-        self.main = Pool(options, options.size)
-        self.leases = Pool(options, options.lease_size)
-
-    async def close(self) -> None:
-        """Close all connections."""
-        await self.main.close()
-        await self.leases.close()

@@ -49,9 +49,13 @@ _IN_HISTORY: Final = TERMINAL - {TaskStatus.FAILED}
 class Reading(StorePart):
     """`ports.store.TaskReader`."""
 
-    async def get(self, task_id: UUID) -> Task | None:
+    async def get(self, task_id: UUID, max_staleness: float = 0.0) -> Task | None:
         """Return a task wherever it is."""
-        rows = await self._main.fetch(_GET, self._now(), task_id)
+        arguments = (_GET, self._now(), task_id)
+        rows = await self._reads.fetch_old(*arguments, staleness_seconds=max_staleness)
+        if not rows:
+            # One that a replica does not have yet may still be there.
+            rows = await self._main.fetch(*arguments)
         return task_of(rows[0]) if rows else None
 
     async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:
@@ -66,7 +70,7 @@ class Reading(StorePart):
         for _ in range(_SCAN_STEPS):
             floor = low
             if query is _PAGE and which != TaskFilter():
-                reached = await self._main.fetch(_FLOOR, high, low, _SCAN_ROWS)
+                reached = await self._reads.fetch(_FLOOR, high, low, _SCAN_ROWS)
                 floor = reached[0]["id"] if reached else low
             # One more than asked for tells whether there is a next page.
             found += await self._page(query, which, high, floor, limit + 1 - len(found))
@@ -88,7 +92,7 @@ class Reading(StorePart):
 
     async def queues(self) -> list[QueueState]:
         """Return every queue with its counts."""
-        rows = await self._main.fetch(_QUEUES, self._now(), COUNT_MAX)
+        rows = await self._reads.fetch(_QUEUES, self._now(), COUNT_MAX)
         return queue_states([_stored_queue(row) for row in rows], await self.unplaceable())
 
     async def unplaceable(self) -> list[Unplaceable]:
@@ -111,7 +115,7 @@ class Reading(StorePart):
 
     async def dead_letter_count(self) -> int:
         """Return the number of dead letters."""
-        rows = await self._main.fetch(_COUNT, COUNT_MAX)
+        rows = await self._reads.fetch(_COUNT, COUNT_MAX)
         count: int = rows[0]["count"]
         return count
 
@@ -129,7 +133,7 @@ class Reading(StorePart):
             filters = (*filters, which.status, which.ready)
         elif query is _FINISHED:
             filters = (*filters, which.status)
-        return await self._main.fetch(query, self._now(), high, low, limit, *filters)
+        return await self._reads.fetch(query, self._now(), high, low, limit, *filters)
 
 
 def _stored_queue(row: Record) -> StoredQueue:

@@ -13,7 +13,8 @@ from mainspring.adapters.postgres.leases import Leasing
 from mainspring.adapters.postgres.migrate import check
 from mainspring.adapters.postgres.partitions import Epoching
 from mainspring.adapters.postgres.plans import Planning
-from mainspring.adapters.postgres.pool import Connections, PoolOptions
+from mainspring.adapters.postgres.pool import PoolOptions
+from mainspring.adapters.postgres.pools import Connections
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.schedules import Scheduling
 from mainspring.adapters.postgres.settle import Settling

@@ -5,7 +5,8 @@ from contextlib import suppress
 from typing import Any, Final
 
 from mainspring.adapters.postgres.failures import DRIVER_ERRORS
-from mainspring.adapters.postgres.pool import Connections, connect
+from mainspring.adapters.postgres.pool import connect
+from mainspring.adapters.postgres.pools import Connections
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.domain.errors import MainspringError
 from mainspring.ports.store import Hint

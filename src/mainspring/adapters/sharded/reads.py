@@ -22,10 +22,10 @@ K = TypeVar("K")
 class ShardedReads(ShardedPart):
     """`ports.store.TaskReader`. What cannot be asked for leaves a gap that `missing` tells of."""
 
-    async def get(self, task_id: UUID) -> Task | None:
+    async def get(self, task_id: UUID, max_staleness: float = 0.0) -> Task | None:
         """Return a task wherever it is; raises `StoreUnavailable` when its shard is lost."""
         return await self._division.one(
-            task_id, lambda store: store.get(task_id), lambda task: task is not None
+            task_id, lambda store: store.get(task_id, max_staleness), lambda task: task is not None
         )
 
     async def page(self, which: TaskFilter, limit: int, cursor: str | None = None) -> Page:
