@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mainspring.domain.outcomes import Cancel, Complete, Fail, Retry, Snooze
     from mainspring.domain.retry import Backoff
     from mainspring.domain.status import TaskStatus
+    from mainspring.ports.locks import LockHeld, LockLost
     from mainspring.wiring.receiving import verify_signature
 
 __version__ = "0.1.0"
@@ -49,6 +50,8 @@ __all__ = [
     "Fail",
     "InvalidValue",
     "KeyConflict",
+    "LockHeld",
+    "LockLost",
     "Mainspring",
     "MainspringError",
     "NotFound",
@@ -92,6 +95,7 @@ _HOMES = {
     "mainspring.domain.outcomes": ("Cancel", "Complete", "Fail", "Retry", "Snooze"),
     "mainspring.domain.retry": ("Backoff",),
     "mainspring.domain.status": ("TaskStatus",),
+    "mainspring.ports.locks": ("LockHeld", "LockLost"),
     "mainspring.wiring.receiving": ("verify_signature",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

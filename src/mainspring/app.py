@@ -111,6 +111,7 @@ class Mainspring(DeclaredSchedules):
         queue: str | None = None,
         labels: Sequence[str] | None = None,
         process: bool = False,
+        exclusive: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
     ) -> Register: ...
 
@@ -120,6 +121,7 @@ class Mainspring(DeclaredSchedules):
         /,
         *,
         process: bool = False,
+        exclusive: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
         **defaults: Any,
     ) -> Any:
@@ -129,8 +131,9 @@ class Mainspring(DeclaredSchedules):
         seconds (300); `max_retries` the further attempts after a failure (3); `priority` 0 to 10
         (5); `backoff` the name of a kind or a `Backoff`; `queue` where its tasks wait;
         `labels` what their workers have to offer, such as ``["gpu"]``. With `process=True` a plain
-        function runs alone in a process that can be killed. After one of `final_errors` there is
-        no further attempt. Raises `InvalidValue`.
+        function runs alone in a process that can be killed. With `exclusive=True` an attempt
+        begins only when it has a lock on its task in Redis, and waits while that cannot be had.
+        After one of `final_errors` there is no further attempt. Raises `InvalidValue`.
         """
         options = checked_options(defaults)
         if any(getattr(options, name) is not None for name in ("key", "at", "delay", "webhook")):
@@ -145,6 +148,7 @@ class Mainspring(DeclaredSchedules):
                 name if isinstance(name, str) else getattr(function, "__name__", ""),
                 function,
                 process=process,
+                exclusive=exclusive,
                 queue=full.queue,
                 priority=full.priority,
                 timeout_seconds=full.timeout,

@@ -25,6 +25,7 @@ from uuid import UUID
 from mainspring.app import Mainspring
 from mainspring.app_tasks import TaskState
 from mainspring.core.declarations import deploy
+from mainspring.core.locking import Locker
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.session import Session
 from mainspring.domain.errors import InvalidValue
@@ -40,7 +41,7 @@ from mainspring.domain.task import (
 from mainspring.domain.values import shown
 from mainspring.ports.store import Claim, ClaimRequest
 from mainspring.scheduler.planner import Planner
-from mainspring.wiring.memory import memory_planner, memory_sessions
+from mainspring.wiring.memory import memory_locker, memory_planner, memory_sessions
 from mainspring.wiring.sessions import Sessions
 from mainspring.worker.execution import Execution, Prepared, directly
 
@@ -99,6 +100,7 @@ class TestApp:
         self._session: Session | None = None
         self._planner: Planner | None = None
         self._next_due_seconds: float | None = None
+        self._locker = memory_locker()
         self._labels = {label for definition in app.registry for label in definition.labels}
 
     async def __aenter__(self) -> Self:
@@ -194,7 +196,8 @@ class TestApp:
             self._labels |= needed
 
     async def _execute(self, lease: Lease) -> None:
-        link = _InlineLink(self._open(), LeaseRef(lease.id, lease.fencing_token))
+        reference = LeaseRef(lease.id, lease.fencing_token)
+        link = _InlineLink(self._open(), reference, self._locker)
         execution = Execution(
             self._prepare(self.app.registry.get(lease.task_type)),
             lease,
@@ -225,9 +228,10 @@ def _sooner(first: float | None, second: float | None) -> float | None:
 class _InlineLink:
     """Connects a handler's context with the store in memory."""
 
-    def __init__(self, session: Session, lease: LeaseRef) -> None:
+    def __init__(self, session: Session, lease: LeaseRef, locker: Locker) -> None:
         self._store = session.store
         self._lease = lease
+        self._locker = locker
         self._progress: str | None = None
 
     def is_stopping(self) -> bool:
@@ -239,6 +243,9 @@ class _InlineLink:
     async def renew(self) -> bool:
         (renewal,) = await self._store.heartbeat([self._lease], _LEASE_SECONDS)
         return renewal.held
+
+    def locker(self) -> Locker:
+        return self._locker
 
     async def complete(self, connection: Any, result: str | None) -> bool:
         """No transaction of the caller reaches the store in memory, so it completes at once."""

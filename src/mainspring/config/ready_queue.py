@@ -24,10 +24,11 @@ class ReadyQueueSettings:
     redis_url: Annotated[
         str,
         Facts(
-            "Redis 7 or Valkey for the ready queue, such as `redis://user:password@host:6379/0`; "
-            "`rediss` for TLS, `unix` for a socket, `redis+cluster://host:6379,host:6379` for a "
-            "cluster, `redis+sentinel://host:26379,host:26379/service/0` for what sentinels watch. "
-            "It holds ids alone and may lose them",
+            "Redis 7 or Valkey for the ready queue and for locks, such as "
+            "`redis://user:password@host:6379/0`; `rediss` for TLS, `unix` for a socket, "
+            "`redis+cluster://host:6379,host:6379` for a cluster, "
+            "`redis+sentinel://host:26379,host:26379/service/0` for what sentinels watch. "
+            "Of the ready queue it holds ids alone and may lose them",
             secret=True,
         ),
     ] = ""

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from mainspring.core.json_encoding import encode
+from mainspring.core.locking import TTL_SECONDS, Locker, NamedLock
 from mainspring.domain.errors import InvalidValue, StaleLease
 from mainspring.domain.task import Lease
 from mainspring.ports.clock import Clock
@@ -27,6 +28,10 @@ class AttemptLink(Protocol):
 
     async def renew(self) -> bool:
         """Renew the lease now; False when it is lost."""
+        ...
+
+    def locker(self) -> Locker:
+        """Return what the handler locks with; raises `InvalidConfiguration` if there is nothing."""
         ...
 
     async def complete(self, connection: Any, result: str | None) -> bool:
@@ -165,6 +170,21 @@ class TaskContext:
         """
         if not await self._link.renew():
             raise self._lost()
+
+    def lock(self, name: str, *, ttl: float = TTL_SECONDS, wait: float | None = None) -> NamedLock:
+        """Return a lock by name for an `async with` block: nobody else is in such a block then.
+
+        It is kept in Redis, lasts `ttl` seconds (30, at most 3,600) and is extended while the
+        block runs. `wait` is how many seconds to wait for it (None: for as long as the attempt
+        may run); then entering raises `LockHeld`. A block whose lock is lost is interrupted and
+        raises `LockLost`. Its `number` rises with every grant; entering returns the lock::
+
+            async with ctx.lock("account-7", ttl=30) as lock:
+                await write(..., fence=lock.number)
+
+        Raises `Unavailable` while Redis cannot be used, and `InvalidConfiguration` without it.
+        """
+        return self._link.locker().lock(name, ttl, wait)
 
     async def complete_in(self, connection: Any, result: Any = None) -> None:
         """Complete the task inside a transaction of your own, so that your writes and the

@@ -53,6 +53,9 @@ class TaskDefinition(msgspec.Struct, frozen=True, kw_only=True):
     final_errors: tuple[type[BaseException], ...] = ()
     """Errors after which there is no further attempt."""
 
+    exclusive: bool = False
+    """An attempt begins only with a lock on its task, and goes on only while it has it."""
+
 
 class ScheduleDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     """A schedule that is written in code."""

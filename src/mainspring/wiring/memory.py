@@ -1,7 +1,9 @@
 """Sessions on a store in memory, for tests of users' code."""
 
+from mainspring.adapters.memory.locks import MemoryLocks
 from mainspring.adapters.memory.store import MemoryStore
-from mainspring.adapters.system import SystemChance, SystemIds
+from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
+from mainspring.core.locking import Locker
 from mainspring.core.session import Session
 from mainspring.ports.clock import Clock
 from mainspring.scheduler.planner import Planner
@@ -16,6 +18,13 @@ def memory_sessions(clock: Clock) -> Sessions:
         return Session(store, clock, SystemIds())
 
     return Sessions(open_session)
+
+
+def memory_locker() -> Locker:
+    """Return what handlers lock with, which nobody else sees."""
+    # Extending a lock waits for real time to pass, which a clock that is moved by hand does not.
+    clock = SystemClock()
+    return Locker(MemoryLocks(clock), clock, SystemIds().worker_id())
 
 
 def memory_planner(session: Session, clock: Clock) -> Planner:

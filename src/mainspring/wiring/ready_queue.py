@@ -21,8 +21,8 @@ def open_ready_queue(settings: Settings, shard: int | None = None) -> ReadyQueue
 
 
 async def ready_queue_findings(settings: Settings) -> list[tuple[bool, str]]:
-    """Say whether the server that is there for the ready queue alone is well."""
-    if settings.ready_queue != "redis":
+    """Say whether the server that is there for the ready queue and for locks is well."""
+    if not settings.redis_url:
         return []
     found: list[tuple[bool, str]] = await importlib.import_module(_REDIS).redis_findings(settings)
     return found

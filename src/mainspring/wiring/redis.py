@@ -4,6 +4,7 @@ from typing import Final
 from urllib.parse import quote
 
 from mainspring.adapters.redis.link import Link, RedisLink, RedisOptions, ServerFacts
+from mainspring.adapters.redis.locks import RedisLocks
 from mainspring.adapters.redis.ready_queue import RedisReadyQueue
 from mainspring.adapters.redis.routed import (
     REDIRECTS,
@@ -25,6 +26,11 @@ def redis_ready_queue(settings: Settings, shard: int | None = None) -> RedisRead
     """Return the ready queue in the configured Redis, or that of the shard of this number."""
     prefix = settings.redis_prefix if shard is None else f"{settings.redis_prefix}:shard-{shard}"
     return RedisReadyQueue(redis_link(settings), prefix, slices=settings.redis_slices)
+
+
+def redis_locks(settings: Settings) -> RedisLocks:
+    """Return the locks in the configured Redis."""
+    return RedisLocks(redis_link(settings), settings.redis_prefix)
 
 
 def redis_link(settings: Settings) -> Link:
@@ -55,33 +61,47 @@ def redis_link(settings: Settings) -> Link:
 
 async def redis_findings(settings: Settings) -> list[tuple[bool, str]]:
     """Say of Redis whether it answers, is of a version that works and keeps what it is told, and
-    of the ready queue in it what it holds.
+    of the ready queue in it, if there is one, what it holds.
     """
     link = redis_link(settings)
-    shards = len(shard_settings(settings))
-    numbers = range(1, shards + 1) if shards > 1 else (None,)
-    queues = [redis_ready_queue(settings, number) for number in numbers]
     try:
         servers = await link.servers()
-        figures = _sum([await queue.figures() for queue in queues])
     except MainspringError as error:
-        return [(False, f"{error.message}; workers ask the database instead")]
+        return [(False, f"{error.message}; {_without(settings)}")]
     finally:
         await link.close()
-        for queue in queues:
-            await queue.close()
     where = f"at {without_password(settings.redis_url)}"
     for server in servers:
         if problem := _problem(server):
             return [(False, f"{server.name} {server.version} {where} {problem}")]
+    names = {f"{server.name} {server.version}": None for server in servers}
+    said = f"{', '.join(names)} {where}"
+    if settings.ready_queue != "redis":
+        return [(True, f"{said}: for locks")]
+    return [await _fed(settings, said)]
+
+
+def _without(settings: Settings) -> str:
+    if settings.ready_queue == "redis":
+        return "workers ask the database instead"
+    return "exclusive tasks wait until it does, and so do handlers for locks"
+
+
+async def _fed(settings: Settings, said: str) -> tuple[bool, str]:
+    shards = len(shard_settings(settings))
+    numbers = range(1, shards + 1) if shards > 1 else (None,)
+    queues = [redis_ready_queue(settings, number) for number in numbers]
+    try:
+        figures = _sum([await queue.figures() for queue in queues])
+    except MainspringError as error:
+        return False, f"{error.message}; {_without(settings)}"
+    finally:
+        for queue in queues:
+            await queue.close()
     fed = f"{figures.fed} of {figures.slices} slices fed, {figures.entries} tasks due soon"
     if figures.fed < figures.slices:
         fed += "; start a scheduler with the same ready_queue, until then workers ask the database"
-    names = {f"{server.name} {server.version}": None for server in servers}
-    said = f"{', '.join(names)} {where}"
-    if any(server.logs for server in servers):
-        fed += "; nothing in it needs to be kept, so appendonly may be no"
-    return [(figures.fed == figures.slices, f"{said}: {fed}")]
+    return figures.fed == figures.slices, f"{said}: {fed}"
 
 
 def _guides(place: RedisPlace, password: str) -> list[str]:

@@ -12,6 +12,7 @@ from mainspring.config.calls import signing_secrets, target_rules
 from mainspring.core.registry import Registry
 from mainspring.domain.priority import LANES, Level, lane_of
 from mainspring.ports.store import Store
+from mainspring.wiring.locks import worker_locks
 from mainspring.worker.agent import Agent
 from mainspring.worker.http_tasks import HttpCalls, HttpOptions, http_definitions
 from mainspring.worker.options import WorkerOptions
@@ -34,6 +35,7 @@ def worker_agent(store: Store, settings: Settings, registry: Registry) -> Agent:
         options=worker_options(settings),
         runner_command=[sys.executable, "-m", RUNNER_MODULE, f"--app={settings.app}"],
         log=structlog.get_logger("mainspring.worker"),
+        locks=worker_locks(settings, registry),
     )
 
 

@@ -12,6 +12,7 @@ from structlog.typing import FilteringBoundLogger
 from mainspring.core.registry import Registry
 from mainspring.domain.errors import MainspringError, Unavailable
 from mainspring.ports.clock import Chance, Clock
+from mainspring.ports.locks import Locks
 from mainspring.ports.store import Hint, Store, WorkerState
 from mainspring.worker.attempts import Attempts
 from mainspring.worker.claims import Claimer
@@ -43,6 +44,7 @@ class Agent:
     """A worker. `run` works until `drain` is called, and ends when everything is handed back.
 
     `runner_command` starts a child process that calls `runner_main`; the agent adds ``--fd N``.
+    `locks`, which it closes, are for exclusive tasks; without any it cannot run these.
     """
 
     name = "worker"
@@ -58,8 +60,9 @@ class Agent:
         options: WorkerOptions,
         runner_command: Sequence[str],
         log: FilteringBoundLogger,
+        locks: Locks | None = None,
     ) -> None:
-        self._setting = Setting(store, clock, chance, registry, worker_id, options, log)
+        self._setting = Setting(store, clock, chance, registry, worker_id, options, log, locks)
         self._store = store
         self._clock = clock
         self._log = log
@@ -129,6 +132,7 @@ class Agent:
             self._listen,
             self._attempts.keeper.keep,
             self._attempts.keeper.watch,
+            self._attempts.exclusion.keep,
             self._tick,
             self._store_progress,
             self._beat,
@@ -178,6 +182,7 @@ class Agent:
             self._attempts.pace.measure(max(now - before, TICK_SECONDS))
             before = now
             self._attempts.keeper.drop_expired(now)
+            self._attempts.exclusion.drop_expired(now)
             self._enforcer.enforce(self._fleet.runners(), now)
             self._fleet.look()
             self._attempts.release_waiting(before=now - WAIT_SECONDS_MAX)
@@ -251,10 +256,14 @@ class Agent:
         with suppress(Unavailable, TimeoutError):
             async with asyncio.timeout(_STORE_SECONDS):
                 await self._claimer.idle.wait()
+                await self._attempts.unlocked()
                 await self._attempts.completer.finish()
         await self._attempts.completer.close()
 
     async def _leave(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_STORE_SECONDS):
+                await self._attempts.exclusion.close()
         with suppress(MainspringError, TimeoutError):
             async with asyncio.timeout(_STORE_SECONDS):
                 await self._store.leave(self._setting.worker_id)

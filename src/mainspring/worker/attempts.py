@@ -2,12 +2,22 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Coroutine, Iterable, Sequence
+from typing import Any, Final
 
 from mainspring.core.registry import Mode
-from mainspring.domain.task import Cancelled, Failure, FailureKind, Lease, Released, Retried
+from mainspring.domain.task import (
+    Cancelled,
+    CommittedElsewhere,
+    Ending,
+    Failure,
+    FailureKind,
+    Lease,
+    Released,
+    Retried,
+)
 from mainspring.worker.completer import Completer
+from mainspring.worker.exclusion import Exclusion
 from mainspring.worker.execution import timed_out
 from mainspring.worker.fleet import Fleet
 from mainspring.worker.held import Held, Holdings, WorkerStats
@@ -45,6 +55,7 @@ class Attempts:
         self._holdings: Holdings = {}
         self._reporting: dict[int, Held] = {}
         self._replies: set[asyncio.Task[None]] = set()
+        self._locking: set[asyncio.Task[None]] = set()
         self.stats = WorkerStats()
         self.pace = Pace()
         self.room = asyncio.Event()
@@ -59,6 +70,7 @@ class Attempts:
         self.fleet = Fleet(setting, runner_command, self)
         self.completer = Completer(setting, self._holdings, self.stats)
         self.keeper = LeaseKeeper(setting, self._holdings, self.stop)
+        self.exclusion = Exclusion(setting, self.stop)
 
     def __len__(self) -> int:
         return len(self._holdings)
@@ -73,10 +85,17 @@ class Attempts:
                 self.completer.add(held, Released())
             elif held.mode is Mode.PROCESS and self._has_no_place(lease):
                 self._give_back(held)
+            elif self.exclusion.applies_to(lease):
+                self._lock_in(self._enter(held))
             else:
                 self.fleet.add(held)
         self.stats.claimed += len(leases)
         self.fleet.pump()
+
+    async def unlocked(self) -> None:
+        """Wait until no lock is being taken or given up."""
+        while self._locking:
+            await asyncio.wait(self._locking)
 
     def release_waiting(self, before: float | None = None) -> None:
         """Hand back what waits for a slot since before a time, or all of it."""
@@ -105,7 +124,7 @@ class Attempts:
         if reason is StopReason.LOST:
             self._drop(held)
         else:
-            self.completer.add(held, Cancelled() if reason is StopReason.CANCEL else Released())
+            self._finish(held, Cancelled() if reason is StopReason.CANCEL else Released())
 
     def take_progress(self) -> list[Held]:
         """Return the attempts with progress that is not stored yet."""
@@ -180,7 +199,7 @@ class Attempts:
     def _give_back(self, held: Held) -> None:
         # What crashed before is claimed with all others of its kind, so it would be back at once.
         is_delayed = held.lease.crash_count and not self.is_draining
-        self.completer.add(held, Released(BACK_SECONDS if is_delayed else 0.0))
+        self._finish(held, Released(BACK_SECONDS if is_delayed else 0.0))
 
     def _ended(self, held: Held, message: Ended) -> None:
         self.pace.ended[held.mode] += 1
@@ -189,7 +208,7 @@ class Attempts:
         if held.stopped_by is StopReason.LOST:
             self._drop(held)
         else:
-            self.completer.add(held, message.ending)
+            self._finish(held, message.ending)
 
     def _heard(self, runner: RunnerProcess, message: ToAgent) -> None:
         if isinstance(message, Ready) or message.number not in runner.held:
@@ -217,8 +236,40 @@ class Attempts:
         if not runner.is_dead:
             runner.tell(Renewed(held.number, is_held))
 
+    async def _enter(self, held: Held) -> None:
+        """Let an exclusive task start when it has its lock."""
+        seconds = await self.exclusion.take(held)
+        if held.is_settling or held.number not in self._holdings:
+            await self.exclusion.give_up(held)
+        elif seconds is not None:
+            self.completer.add(held, Released(seconds))
+        elif held.stopped_by is not None or self.is_draining:
+            self._finish(held, Released())
+        else:
+            self.fleet.add(held)
+            self.fleet.pump()
+
+    def _finish(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
+        """Store how an attempt ended, after its lock, so that the next one can have that."""
+        if held.locked_until is None:
+            self.completer.add(held, ending)
+        else:
+            held.is_settling = True
+            self._lock_in(self._leave(held, ending))
+
+    async def _leave(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
+        await self.exclusion.give_up(held)
+        self.completer.add(held, ending)
+
+    def _lock_in(self, steps: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(steps)
+        self._locking.add(task)
+        task.add_done_callback(self._locking.discard)
+
     def _drop(self, held: Held) -> None:
         """The lease is lost, so the outcome is somebody else's."""
+        if held.locked_until is not None:
+            self._lock_in(self.exclusion.give_up(held))
         self._holdings.pop(held.number, None)
         self.stats.lost += 1
         self._log.warning("a lease was lost; the attempt was stopped", task_id=str(held.lease.id))
@@ -227,17 +278,17 @@ class Attempts:
         if held.stopped_by is StopReason.LOST:
             self._drop(held)
         elif not runner.has_begun(held):
-            self.completer.add(held, Released())
+            self._finish(held, Released())
         elif not runner.was_killed:
             message = f"the process that ran it died ({runner.status})"
             why = Failure(kind=FailureKind.CRASHED, message=message)
-            self.completer.add(held, self._retried(held, why))
+            self._finish(held, self._retried(held, why))
         elif held.stopped_by is StopReason.CANCEL:
-            self.completer.add(held, Cancelled())
+            self._finish(held, Cancelled())
         elif held.stopped_by is StopReason.TIMEOUT:
-            self.completer.add(held, self._retried(held, timed_out(held.lease)))
+            self._finish(held, self._retried(held, timed_out(held.lease)))
         else:
-            self.completer.add(held, Released())
+            self._finish(held, Released())
 
     def _retried(self, held: Held, why: Failure) -> Retried:
         return Retried(why, held.lease.backoff.delay(held.lease.attempt, self._chance.random()))

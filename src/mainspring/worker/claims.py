@@ -38,6 +38,7 @@ class Claimer:
         self._log = setting.log
         self._options = setting.options
         self._worker_id = setting.worker_id
+        self._registry = setting.registry
         self._attempts = attempts
         self._fleet = attempts.fleet
         self._room = attempts.room
@@ -92,12 +93,15 @@ class Claimer:
         limit = min(self._options.claim_limit, *map(self._wanted, _bounding(modes)))
         if limit <= 0 or self._attempts.completer.is_behind:
             return self._options.poll_seconds
+        task_types = tuple(name for mode in modes for name in self._types[mode] if self._may(name))
+        if not task_types:
+            return self._options.poll_seconds
         share = self._shares.setdefault(modes, FairShare())
         request = ClaimRequest(
             worker_id=self._worker_id,
             limit=limit,
             lease_seconds=self._options.lease_seconds,
-            task_types=tuple(name for mode in modes for name in self._types[mode]),
+            task_types=task_types,
             queues=self._options.queues,
             lanes=self._options.lanes,
             labels=self._options.labels,
@@ -154,6 +158,10 @@ class Claimer:
 
     def _wanted(self, mode: Mode) -> int:
         return self._fleet.room(mode) + self._prefetch(mode)
+
+    def _may(self, name: str) -> bool:
+        """Whether to ask for a type: an exclusive one is left alone while there are no locks."""
+        return self._attempts.exclusion.allows(self._registry.get(name))
 
     def _prefetch(self, mode: Mode) -> int:
         if mode is Mode.PROCESS or not self._fleet.is_free():

@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Final
 
 from mainspring.core.registry import Mode
@@ -96,8 +97,9 @@ class Fleet:
                 runner.stop(held)
 
     def remove(self, held: Held) -> None:
-        """Let a waiting attempt not start."""
-        self._queues[held.mode].remove(held)
+        """Let a waiting attempt not start; one that waits for its lock yet is not known here."""
+        with suppress(ValueError):
+            self._queues[held.mode].remove(held)
 
     def take_waiting(self, before: float | None = None) -> list[Held]:
         """Take back the attempts that wait since before a time, or all."""

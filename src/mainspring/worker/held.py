@@ -17,6 +17,9 @@ class Held(msgspec.Struct, eq=False, gc=False):
     expires_at: float
     """Until when the lease certainly lasts: counted from when its renewal was sent."""
 
+    locked_until: float | None = None
+    """Until when the lock of an exclusive task certainly lasts."""
+
     dispatched_at: float | None = None
     """Since when it has been in a runner; None while it waits here."""
 
@@ -31,6 +34,13 @@ class Held(msgspec.Struct, eq=False, gc=False):
 
     progress: str | None = None
     """Newest progress that is not stored yet."""
+
+    @property
+    def certain_until(self) -> float:
+        """Until when nobody else may run the task: a handler begins before this or not at all."""
+        if self.locked_until is None:
+            return self.expires_at
+        return min(self.expires_at, self.locked_until)
 
     @property
     def reference(self) -> LeaseRef:

@@ -23,6 +23,9 @@ class StopReason(IntEnum):
     DRAIN = 4
     """The worker is shutting down and the attempt goes back uncharged."""
 
+    UNLOCKED = 5
+    """The lock of an exclusive task is lost and the attempt goes back uncharged."""
+
 
 class Start(msgspec.Struct, frozen=True, array_like=True, tag=1):
     """Run this attempt. The agent names attempts by numbers that it never uses again."""

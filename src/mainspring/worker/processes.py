@@ -115,7 +115,7 @@ class RunnerProcess:
         held.dispatched_at = now
         self.held[held.number] = held
         self.free[held.mode] -= 1
-        self.tell(Start(held.number, jitter, held.lease, held.expires_at))
+        self.tell(Start(held.number, jitter, held.lease, held.certain_until))
 
     def tell(self, message: Any) -> None:
         """Send a message."""

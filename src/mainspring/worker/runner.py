@@ -18,10 +18,11 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import uvloop
 
+from mainspring.core.locking import Locker, Lockers, no_locker
 from mainspring.core.registry import Registry
 from mainspring.domain.task import LeaseRef, Released
 from mainspring.ports.clock import Clock
@@ -56,9 +57,16 @@ _TOLD_SECONDS: Final = 0.3
 
 
 def runner_main(
-    registry: Registry, transactions: CallerTransactions, clock: Clock, fd: int
+    registry: Registry,
+    transactions: CallerTransactions,
+    clock: Clock,
+    fd: int,
+    lockers: Lockers = no_locker,
 ) -> None:
-    """Execute attempts that arrive on the socket `fd` until the agent closes it or dies."""
+    """Execute attempts that arrive on the socket `fd` until the agent closes it or dies.
+
+    `lockers` returns what handlers lock with; it is called when the first of them wants to.
+    """
     _die_with_parent()
     for sign in (signal.SIGINT, signal.SIGTERM):
         # A signal to the whole group is for the agent, which drains. A function, because a signal
@@ -75,22 +83,26 @@ def runner_main(
     os.close(fds[0])
     collect_rarely()
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as loop:
-        loop.run(_serve(registry, transactions, clock, connection, page))
+        loop.run(_serve(Parts(registry, transactions, clock, lockers), connection, page))
 
 
-async def _serve(
-    registry: Registry,
-    transactions: CallerTransactions,
-    clock: Clock,
-    connection: socket.socket,
-    page: StepPage,
-) -> None:
-    runner = Runner(registry, transactions, clock, page)
+class Parts(NamedTuple):
+    """What a runner works with."""
+
+    registry: Registry
+    transactions: CallerTransactions
+    clock: Clock
+    lockers: Lockers
+
+
+async def _serve(parts: Parts, connection: socket.socket, page: StepPage) -> None:
+    runner = Runner(parts, page)
     channel = Channel(ToRunner, runner)
     connection.setblocking(False)  # noqa: FBT003 - the name of the method says what is meant
     await asyncio.get_running_loop().create_connection(lambda: channel, sock=connection)
     runner.connect(channel)
     await runner.gone.wait()
+    await runner.close()
 
 
 class Attempt:
@@ -128,6 +140,10 @@ class Attempt:
         """Ask the agent for a renewal and wait for its answer."""
         return await asyncio.wrap_future(self._runner.renew(self.number))
 
+    def locker(self) -> Locker:
+        """Return what handlers lock with."""
+        return self._runner.locker()
+
     async def complete(self, connection: Any, result: str | None) -> bool:
         """Complete the task in the caller's transaction."""
         self._runner.post(Committing(self.number))
@@ -138,13 +154,13 @@ class Attempt:
 class Runner:
     """Receives what the agent says and runs the attempts."""
 
-    def __init__(
-        self, registry: Registry, transactions: CallerTransactions, clock: Clock, page: StepPage
-    ) -> None:
-        self.transactions = transactions
-        self.clock = clock
+    def __init__(self, parts: Parts, page: StepPage) -> None:
+        self.transactions = parts.transactions
+        self.clock = parts.clock
+        self._lockers = parts.lockers
+        self._locker: Locker | None = None
         self.gone = asyncio.Event()
-        self._prepared = {definition.name: Prepared(definition) for definition in registry}
+        self._prepared = {definition.name: Prepared(definition) for definition in parts.registry}
         self._page = page
         self._attempts: dict[int, Attempt] = {}
         self._deadlines = Deadlines()
@@ -158,6 +174,17 @@ class Runner:
         self._progress: dict[int, str] = {}
         self._renewals: dict[int, list[Future[bool]]] = {}
         self._channel: Channel
+
+    def locker(self) -> Locker:
+        """Return what handlers lock with; its connections are for the event loop here."""
+        if self._locker is None:
+            self._locker = self._lockers()
+        return self._locker
+
+    async def close(self) -> None:
+        """Release connections."""
+        if self._locker is not None:
+            await self._locker.close()
 
     def connect(self, channel: Channel) -> None:
         """Take attempts from now on."""

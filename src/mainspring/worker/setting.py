@@ -6,6 +6,7 @@ from structlog.typing import FilteringBoundLogger
 
 from mainspring.core.registry import Registry
 from mainspring.ports.clock import Chance, Clock
+from mainspring.ports.locks import Locks
 from mainspring.ports.store import Store
 from mainspring.worker.options import WorkerOptions
 
@@ -21,3 +22,5 @@ class Setting:
     worker_id: str
     options: WorkerOptions
     log: FilteringBoundLogger
+    locks: Locks | None = None
+    """For exclusive tasks, where the app has some."""

@@ -37,6 +37,17 @@ async def test_a_server_that_is_well(settings: Settings) -> None:
     assert "1 of 1 slices fed, 0 tasks due soon" in said
 
 
+async def test_a_server_for_locks_alone(settings: Settings, own_valkey: ValkeyServer) -> None:
+    settings = dataclasses.replace(settings, ready_queue="postgres")
+    ((is_well, said),) = await ready_queue_findings(settings)
+    assert is_well, said
+    assert said.endswith(": for locks")
+    own_valkey.kill()
+    ((is_well, said),) = await ready_queue_findings(settings)
+    assert not is_well
+    assert "exclusive tasks wait until it does" in said
+
+
 async def test_a_queue_that_nobody_feeds(settings: Settings) -> None:
     ((is_well, said),) = await ready_queue_findings(settings)
     assert not is_well

@@ -15,6 +15,7 @@ from mainspring.core.registry import Registry
 from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.status import LIVE
 from mainspring.domain.task import NewTask, Task
+from mainspring.ports.locks import Locks
 from mainspring.ports.store import Store
 from mainspring.worker.agent import Agent
 from mainspring.worker.options import WorkerOptions
@@ -31,6 +32,7 @@ class Bench:
     def __init__(self, store: Store, registry: Registry, tmp_path: Path) -> None:
         self.store = store
         self.registry = registry
+        self.locks: Locks | None = None
         self.log = str(tmp_path / "log")
         self.agents: list[tuple[Agent, asyncio.Task[None]]] = []
         self._ids = SystemIds()
@@ -47,6 +49,7 @@ class Bench:
             options=WorkerOptions(**options),
             runner_command=RUNNER,
             log=structlog.get_logger(),
+            locks=self.locks,
         )
         self.agents.append((agent, asyncio.create_task(agent.run())))
         return agent

@@ -6,6 +6,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.core.locking import Locker, no_locker
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.task import Lease
@@ -52,6 +53,9 @@ class Link:
 
     async def renew(self) -> bool:
         return self.held
+
+    def locker(self) -> Locker:
+        return no_locker()
 
     async def complete(self, connection: Any, result: str | None) -> bool:  # noqa: ARG002
         self.completed.append(result)

@@ -13,6 +13,7 @@ import pytest
 
 from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
+from mainspring.core.locking import no_locker
 from mainspring.core.registry import Registry
 from mainspring.domain.errors import StaleLease
 from mainspring.domain.task import Cancelled, Completed, FailureKind, Released, Retried
@@ -27,7 +28,7 @@ from mainspring.worker.messages import (
     Stop,
     StopReason,
 )
-from mainspring.worker.runner import Runner
+from mainspring.worker.runner import Parts, Runner
 from mainspring.worker.steps import NOBODY, PAGE_BYTES, StepPage
 from manual_clock import ManualClock
 from unit.worker.making import make_lease
@@ -70,7 +71,7 @@ def connected(page: StepPage, *handlers: Any) -> tuple[Runner, Mailbox]:
     for handler in handlers:
         registry.add(define(handler.__name__, handler))
     transactions: Any = None
-    runner = Runner(registry, transactions, ManualClock(), page)
+    runner = Runner(Parts(registry, transactions, ManualClock(), no_locker), page)
     mailbox = Mailbox()
     runner.connect(mailbox)  # type: ignore[arg-type]
     assert isinstance(mailbox.sent.pop(), Ready)
