@@ -4,25 +4,22 @@
 take three minutes.
 """
 
-import asyncio
 import os
 import random
 import signal
-import sys
 from collections.abc import AsyncIterator
 from functools import partial
 
 import psutil
 import pytest
 
+from faults.schedulers import TAKEOVER_SECONDS, Schedulers, with_etcd
 from faults.stage import Program, Stage, eventually, stopped
 from faults.timekeeping import Timekeeping
 from fixtures.etcd import EtcdServer
 
 pytestmark = [pytest.mark.fault, pytest.mark.postgres]
 
-TTL_SECONDS = float(os.environ.get("FAILOVER_TTL", "2"))
-TAKEOVER_SECONDS = TTL_SECONDS + 4
 KILLS = int(os.environ.get("FAILOVER_KILLS", "1"))
 POINTS = (
     "tick.before_insert",
@@ -41,23 +38,6 @@ async def keeping(database: str) -> AsyncIterator[Timekeeping]:
     await keeping.close()
 
 
-class Schedulers:
-    """Schedulers of one installation."""
-
-    def __init__(self, stage: Stage, **settings: object) -> None:
-        self.stage = stage
-        self.settings = {"scheduler_ttl_seconds": TTL_SECONDS, **settings}
-
-    async def start(self, **settings: object) -> Program:
-        program = self.stage.start("scheduler", **{**self.settings, **settings})
-        await program.says("scheduler is ready")
-        return program
-
-    def armed(self, point: str, nth: int, sign: str) -> Program:
-        command = [sys.executable, "-m", "faults.armed_scheduler", point, str(nth), sign]
-        return self.stage.start_program(command, "armed", **self.settings)
-
-
 def chosen_points(chance: random.Random) -> list[str]:
     """As many as are to be killed, each point before any for the second time."""
     points: list[str] = []
@@ -68,11 +48,6 @@ def chosen_points(chance: random.Random) -> list[str]:
 
 def gained_twice(program: Program) -> bool:
     return program.said.count("gained") >= 2
-
-
-def with_etcd(*servers: EtcdServer, prefix: str = "mainspring") -> dict[str, object]:
-    urls = ",".join(server.url for server in servers)
-    return {"coordination": "etcd", "etcd_url": urls, "etcd_prefix": prefix}
 
 
 @pytest.mark.parametrize("coordination", ["postgres", "etcd"])
@@ -149,59 +124,4 @@ async def test_a_scheduler_that_stands_still_is_replaced_and_changes_nothing(
     for name, ticks in before.items():
         known = {tick.nominal_at: tick.task_id for tick in after[name]}
         assert {tick.nominal_at: tick.task_id for tick in ticks}.items() <= known.items()
-    assert await keeping.violations() == []
-
-
-async def test_etcd_stands_still_and_loses_everything(
-    stage: Stage, keeping: Timekeeping, own_etcd: EtcdServer
-) -> None:
-    """Nothing is planned while nobody can be sure; what is ready, and submissions, go on."""
-    schedulers = Schedulers(stage, **with_etcd(own_etcd))
-    await keeping.make(12)
-    await schedulers.start()
-    await schedulers.start()
-    worker = await stage.worker()
-    await keeping.up_to_date(5.0)
-    for fault in ("pause", "wipe"):
-        before = await keeping.epochs()
-        getattr(own_etcd, fault)()
-        # Longer than anybody may trust what it knew.
-        await asyncio.sleep(TTL_SECONDS)
-        paused_at = await keeping.now()
-        await keeping.run_task()
-        ticks = await keeping.ticks()
-        assert all(one.decided_at < paused_at for each in ticks.values() for one in each)
-        if fault == "pause":
-            own_etcd.resume()
-        else:
-            own_etcd.start()
-        took = await keeping.up_to_date(13.0, await keeping.now())
-        print(f"{fault}: ticks were up to date {took:.2f} s after etcd was back")
-        after = await keeping.epochs()
-        assert all(after[one] >= epoch for one, epoch in before.items())
-    assert worker.process.poll() is None
-    assert await keeping.violations() == []
-    await stage.settled()
-
-
-async def test_one_of_three_etcd_is_killed_and_then_another(
-    stage: Stage, keeping: Timekeeping, etcd_cluster: list[EtcdServer]
-) -> None:
-    schedulers = Schedulers(stage, **with_etcd(*etcd_cluster))
-    await keeping.make(12)
-    await schedulers.start()
-    await schedulers.start()
-    await keeping.up_to_date(5.0)
-    began = await keeping.now()
-    etcd_cluster[0].kill()
-    await asyncio.sleep(TTL_SECONDS)
-    await keeping.up_to_date(TAKEOVER_SECONDS, await keeping.now())
-    late = await keeping.worst_lateness(began)
-    print(f"one of three was killed: the latest tick was {late:.2f} s late")
-    assert late <= TAKEOVER_SECONDS
-    etcd_cluster[1].kill()
-    await asyncio.sleep(TTL_SECONDS)
-    etcd_cluster[1].start()
-    took = await keeping.up_to_date(13.0, await keeping.now())
-    print(f"two of three were killed: up to date {took:.2f} s after one of them was back")
     assert await keeping.violations() == []

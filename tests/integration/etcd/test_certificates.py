@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from api.certificates import Authority
-from fixtures.etcd import EtcdServer
+from fixtures.guarded_etcd import GuardedEtcd
 from mainspring.adapters.etcd.coordination import EtcdCoordination
 from mainspring.config import load
 from mainspring.domain.errors import InvalidConfiguration, SetupError, Unavailable
@@ -16,57 +16,12 @@ from mainspring.wiring.etcd import etcd_coordination, etcd_options
 Opener = Callable[..., EtcdCoordination]
 
 
-class Guarded:
-    """An etcd with TLS that asks its clients for certificates of its authority."""
-
-    def __init__(self, directory: Path, *, arguments: tuple[str, ...] = ()) -> None:
-        self.authority = Authority(directory, "authority")
-        cert_file, key_file = self.authority.server()
-        self.files = self.authority.certify("mainspring")
-        root = self.authority.certify("root")
-        self.server = EtcdServer(
-            directory / "etcd",
-            arguments=(
-                *("--cert-file", str(cert_file), "--key-file", str(key_file)),
-                *("--client-cert-auth", "--trusted-ca-file", str(self.authority.file)),
-                *arguments,
-            ),
-        )
-        self.server.scheme = "https"
-        self.server.ctl_arguments = (
-            f"--cacert={self.authority.file}",
-            f"--cert={root[0]}",
-            f"--key={root[1]}",
-        )
-        self.server.start()
-
-    def settings(self, **settings: str) -> dict[str, object]:
-        return {
-            "coordination": "etcd",
-            "etcd_url": self.server.url,
-            "etcd_ca_file": str(self.authority.file),
-            "etcd_cert_file": str(self.files[0]),
-            "etcd_key_file": str(self.files[1]),
-            **settings,
-        }
-
-    def ask_for_users(self) -> None:
-        """Let only users in that it knows: `root`, and `mainspring` for keys below its name."""
-        ctl = self.server.ctl
-        ctl("user", "add", "root:secret")
-        ctl("user", "add", "mainspring:s3cret")
-        ctl("role", "add", "ours")
-        ctl("role", "grant-permission", "ours", "--prefix=true", "readwrite", "mainspring/")
-        ctl("user", "grant-role", "mainspring", "ours")
-        ctl("auth", "enable")
-
-
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[Callable[..., Guarded]]:
-    opened: list[Guarded] = []
+async def guarded(tmp_path: Path) -> AsyncIterator[Callable[..., GuardedEtcd]]:
+    opened: list[GuardedEtcd] = []
 
-    def start(*arguments: str) -> Guarded:
-        opened.append(Guarded(tmp_path, arguments=arguments))
+    def start(*arguments: str) -> GuardedEtcd:
+        opened.append(GuardedEtcd(tmp_path, arguments=arguments))
         opened[-1].server.until_ready()
         return opened[-1]
 
@@ -89,7 +44,7 @@ async def meet(tmp_path: Path) -> AsyncIterator[Opener]:
 
 
 async def test_who_shows_a_certificate_is_let_in(
-    guarded: Callable[..., Guarded], meet: Opener, tmp_path: Path
+    guarded: Callable[..., GuardedEtcd], meet: Opener, tmp_path: Path
 ) -> None:
     etcd = guarded()
     session = await meet(etcd.settings()).join("one", 5.0)
@@ -110,7 +65,7 @@ async def test_who_shows_a_certificate_is_let_in(
 
 
 async def test_a_certificate_may_be_the_user_and_a_user_may_be_named_beside_it(
-    guarded: Callable[..., Guarded], meet: Opener
+    guarded: Callable[..., GuardedEtcd], meet: Opener
 ) -> None:
     etcd = guarded()
     etcd.ask_for_users()
@@ -127,7 +82,7 @@ async def test_a_certificate_may_be_the_user_and_a_user_may_be_named_beside_it(
 
 @pytest.mark.parametrize("token", ["simple", "jwt"])
 async def test_a_session_outlives_changes_of_users_and_the_password_asked_for_later(
-    guarded: Callable[..., Guarded], meet: Opener, tmp_path: Path, token: str
+    guarded: Callable[..., GuardedEtcd], meet: Opener, tmp_path: Path, token: str
 ) -> None:
     how: tuple[str, ...] = ()
     if token == "jwt":

@@ -117,9 +117,9 @@ class EtcdClient:
                 failure = error
                 if not self._is_token_refused(error):
                     _check_final(error)
-                    self._avoid(at)
+                    self._give_up(at)
             except asyncio.CancelledError:
-                self._avoid(at)
+                self._give_up(at)
                 raise
         raise self._unreachable(failure) from failure
 
@@ -245,6 +245,13 @@ class EtcdClient:
                 channel = grpc.aio.insecure_channel(target, options=_CHANNEL)
             self._channels[at] = channel
         return self._channels[at]
+
+    def _give_up(self, at: int) -> None:
+        """Ask another endpoint, as somebody else: one that lost its data does not refuse a token of
+        before, but waits until it has as much data again.
+        """
+        self._token = None
+        self._avoid(at)
 
     def _avoid(self, at: int) -> None:
         if self._current == at:
