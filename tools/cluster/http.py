@@ -36,7 +36,7 @@ class Broken(Exception):
 class Http:
     """Connections that are kept, to any number of servers."""
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str = "") -> None:
         self._key = key
         self._free: dict[str, list[_Connection]] = {}
 

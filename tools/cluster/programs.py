@@ -11,8 +11,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-import httpx
 from tools.cluster.binaries import etcd_binary, free_port, valkey_binary
+from tools.cluster.http import Broken, Http
 
 from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.domain.errors import EmbeddedServerError
@@ -21,7 +21,7 @@ from mainspring.wiring.children import drain_with_parent
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 60.0
 STOP_SECONDS = 40.0
-LOOK_SECONDS = 0.03
+LOOK_SECONDS = 0.05
 
 
 class NotStarted(Exception):
@@ -277,8 +277,10 @@ class Postgres:
 
 async def answers(url: str) -> bool:
     """Whether a probe is told that all is well."""
-    async with httpx.AsyncClient(timeout=3) as client:
-        try:
-            return (await client.get(url)).status_code == httpx.codes.OK
-        except httpx.HTTPError:
-            return False
+    http = Http()
+    try:
+        return (await http.ask("GET", url)).is_good
+    except Broken:
+        return False
+    finally:
+        await http.close()
