@@ -73,12 +73,15 @@ class Program:
     def said(self) -> str:
         return self.said_file.read_text()
 
-    async def says(self, text: str, within_seconds: float = PATIENCE_SECONDS) -> None:
-        """Wait until its output contains a text."""
+    async def says(
+        self, text: str, within_seconds: float = PATIENCE_SECONDS, *, times: int = 1
+    ) -> None:
+        """Wait until its output contains a text, so many times."""
 
         def look() -> bool:
-            assert self.process.poll() is None or text in self.said, self.said
-            return text in self.said
+            said = self.said
+            assert self.process.poll() is None or said.count(text) >= times, said
+            return said.count(text) >= times
 
         await eventually(look, f"{text!r} of {self.process.args!r}", within_seconds)
 
