@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mainspring.core.group_commit import GroupCommit
 from mainspring.domain.errors import PartitionMoving, Unavailable
+from mainspring.domain.ids import partition_of
 from mainspring.domain.task import NewTask, Submission
 from mainspring.ports.clock import Clock
 from mainspring.ports.parts import Divided
@@ -48,6 +49,9 @@ class RoutedCommits:
     ) -> Submission:
         """Store one task."""
         until = self._clock.monotonic() + (timeout or self._timeout_seconds)
+        # What is just moving would only be refused, and what travels with it as well.
+        if partition_of(task.id) in self._store.lost_partitions():
+            await self._store.settled([task.id], timeout or self._timeout_seconds)
         while True:
             commits = self._commits[self._store.shard_of(task.id)]
             try:

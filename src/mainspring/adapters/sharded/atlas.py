@@ -27,6 +27,7 @@ class Atlas:
         self.moving: frozenset[int] = frozenset()
         """Partitions that their shard refuses for now, as far as this process knows."""
 
+        self._is_short = max(shard_map.owners) >= len(self._shards)
         self._asked = 0
         self._served = 0
         self._lock = asyncio.Lock()
@@ -46,6 +47,12 @@ class Atlas:
 
     def unreachable(self) -> frozenset[int]:
         """Return the partitions of lost shards and those that are refused for now."""
+        if (
+            not self.moving
+            and not self._is_short
+            and not any(shard.is_lost for shard in self._shards)
+        ):
+            return frozenset()
         here = {shard.number for shard in self._shards if not shard.is_lost}
         lost = (one for one, owner in enumerate(self.map.owners) if owner not in here)
         return self.moving.union(lost)
@@ -75,6 +82,7 @@ class Atlas:
         for label in labels:
             if label.map.version > self.map.version:
                 self.map = label.map
+                self._is_short = max(label.map.owners) >= len(self._shards)
                 _LOGGER.info("the map of shards has version %d now", self.map.version)
         if labels:
             self.moving = leaving(labels, self.map)

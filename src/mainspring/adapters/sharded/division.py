@@ -53,6 +53,19 @@ class Division:
         (answer,) = await self.routed([task_id], lambda one: one, partial(_alone, call), is_there)
         return answer
 
+    async def look(self, task_id: UUID, call: Call[T], is_there: Callable[[T], bool]) -> T:
+        """Ask the shard of a task or a schedule for what is read alone, which it answers as well
+        while the partition moves. Otherwise as `one`.
+        """
+        before = self.map
+        answer = await self.shards[self.atlas.number_of(task_id)].ask(call)
+        if is_there(answer):
+            return answer
+        await self.atlas.refresh()
+        if self.atlas.changed([task_id], before):
+            return await self.look(task_id, call, is_there)
+        return answer
+
     async def named(
         self, name: str, call: Call[T], is_there: Callable[[T], bool] = lambda _: True
     ) -> T:

@@ -24,7 +24,7 @@ class ShardedReads(ShardedPart):
 
     async def get(self, task_id: UUID, max_staleness: float = 0.0) -> Task | None:
         """Return a task wherever it is; raises `StoreUnavailable` when its shard is lost."""
-        return await self._division.one(
+        return await self._division.look(
             task_id, lambda store: store.get(task_id, max_staleness), lambda task: task is not None
         )
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from mainspring.adapters.sharded.division import answered
 from mainspring.adapters.sharded.part import ShardedPart
-from mainspring.domain.ids import EPOCH, partition_of
+from mainspring.domain.ids import EPOCH, key_tail, partition_of
 from mainspring.ports.coordination import Fence, PartitionState
 from mainspring.ports.schedules import (
     Committed,
@@ -42,8 +42,10 @@ class ShardedSchedules(ShardedPart):
 
     async def get_schedule(self, name: str) -> StoredSchedule | None:
         """Return a schedule by its name."""
-        return await self._division.named(
-            name, lambda store: store.get_schedule(name), lambda found: found is not None
+        return await self._division.look(
+            UUID(int=key_tail(name)),
+            lambda store: store.get_schedule(name),
+            lambda found: found is not None,
         )
 
     async def list_schedules(self, limit: int, after: str = "") -> list[StoredSchedule]:
@@ -77,7 +79,7 @@ class ShardedSchedules(ShardedPart):
         self, schedule_id: UUID, limit: int, before: datetime | None = None
     ) -> list[Tick]:
         """Return the ticks of a schedule, newest first."""
-        return await self._division.one(
+        return await self._division.look(
             schedule_id, lambda store: store.ticks(schedule_id, limit, before), bool
         )
 

@@ -10,7 +10,7 @@ from mainspring.adapters.postgres.moving.end import End
 from mainspring.adapters.postgres.moving.tables import Table
 from mainspring.domain.errors import Conflict
 
-BATCH_ROWS: Final = 2000
+BATCH_ROWS: Final = 1000
 
 
 class Copying:

@@ -160,7 +160,9 @@ class Mover:
             await connection.execute(STATEMENTS["note_changes"].sql, self._partitions)
 
     async def _make_months(self) -> None:
-        for row in await self._source.connection.fetch(STATEMENTS["months"].sql):
+        with self._source.translating(wrote=False):
+            rows = await self._source.connection.fetch(STATEMENTS["months"].sql)
+        for row in rows:
             await self._patiently(lambda month=row["month"]: self._make_month(month))  # type: ignore[misc]
 
     async def _make_month(self, month: Any) -> None:
@@ -204,14 +206,16 @@ class Mover:
             await self._reach(HookPoint.MOVE_AFTER_FREEZE)
             async with asyncio.timeout(self._tools.freeze_seconds):
                 await self._patiently(self._decide)
-        except (MainspringError, TimeoutError) as error:
-            if not await self._was_decided_after_all():
+        except (MainspringError, TimeoutError, asyncio.CancelledError) as error:
+            is_decided = await self._was_decided_after_all()
+            if not is_decided:
                 await self._unfreeze()
-                if isinstance(error, TimeoutError):
-                    raise StoreUnavailable(
-                        f"the last rows were not copied within {self._tools.freeze_seconds:g} s, "
-                        "so the partitions stay where they are; move fewer at a time"
-                    ) from None
+            if isinstance(error, TimeoutError) and not is_decided:
+                raise StoreUnavailable(
+                    f"the last rows were not copied within {self._tools.freeze_seconds:g} s, so "
+                    "the partitions stay where they are; move fewer at a time"
+                ) from None
+            if isinstance(error, asyncio.CancelledError) or not is_decided:
                 raise
         self._map = self._map.moved(self._partitions, self._target.shard)
         await self._reach(HookPoint.MOVE_AFTER_SWITCH)
