@@ -19,6 +19,7 @@ from mainspring.domain.ids import PARTITIONS
 from mainspring.domain.status import TaskStatus
 from mainspring.ports.schedules import TickKind
 from mainspring.ports.whole import WholeStore
+from mainspring.wiring.ready_queue import ready_queue_findings
 from mainspring.wiring.store import open_store
 
 INTERVAL = "cluster.every-second"
@@ -69,6 +70,8 @@ class Check:
             await running
             results += await self._judge_tasks(store)
             results.append(await self._judge_schedule(INTERVAL, timedelta(seconds=1)))
+            if self._cluster.redis:
+                results.append(await self._judge_ready_queue())
             await self._backfill_last_minute()
             results.append(await self._judge_schedule(CRON, timedelta(minutes=1)))
         finally:
@@ -224,6 +227,18 @@ class Check:
         minute = datetime.now(UTC).replace(second=0, microsecond=0) - timedelta(minutes=5)
         span = {"start": minute.isoformat(), "end": (minute + timedelta(minutes=1)).isoformat()}
         await self._load.call("POST", f"/v1/schedules/{CRON}/backfill", span)
+
+    async def _judge_ready_queue(self) -> Result:
+        """Redis was killed and came back empty: it has to be fed anew, for each shard."""
+        settings = self._cluster.settings
+
+        async def look() -> str | None:
+            ((is_well, detail),) = await ready_queue_findings(settings)
+            return detail if is_well else None
+
+        detail: str = await until(look, "a ready queue that is fed")
+        said = detail.partition(": ")[2]
+        return Result("the ready queue in Redis", "fed again", said, ok=True)
 
     async def _judge_schedule(self, name: str, step: timedelta) -> Result:
         load = self._load

@@ -37,7 +37,7 @@ async def open_shards(settings: Settings) -> ShardedStore:
     )
     labels = _labels(found)
     check_same(labels)
-    shards = [_shard(settings, part, place, labels[0]) for place, part in enumerate(parts)]
+    shards = [_shard(part, place, labels[0]) for place, part in enumerate(parts)]
     for shard, answer in zip(shards, found, strict=True):
         if isinstance(answer, StoreUnavailable):
             shard.lose(answer.message)
@@ -46,8 +46,8 @@ async def open_shards(settings: Settings) -> ShardedStore:
     return store
 
 
-def _shard(settings: Settings, part: Settings, place: int, known: ShardLabel) -> Shard:
-    store = PostgresStore(pool_options(part), limit_seconds=settings.level_limit_seconds)
+def _shard(part: Settings, place: int, known: ShardLabel) -> Shard:
+    store = _store(part, place)
     return Shard(
         place,
         shard_name(part, place),
