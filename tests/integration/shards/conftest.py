@@ -11,7 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from fixtures.postgres import PostgresServer, free_port
+from fixtures.postgres import RECYCLED, PostgresServer, free_port
 from integration.postgres.proxy import Proxy
 from mainspring.adapters.system import SystemIds
 from mainspring.config import Settings
@@ -82,6 +82,29 @@ def shard_names(postgres_server: PostgresServer) -> Iterator[list[str]]:
     yield names
     for name in names:
         asyncio.run(postgres_server.drop_database(name))
+
+
+@pytest.fixture(scope="session")
+def bare_names(postgres_server: PostgresServer) -> Iterator[list[str]]:
+    """Two databases for the tests that make shards of them, or move what is in them."""
+    names = [asyncio.run(postgres_server.create_database(migrated=True)) for _ in range(2)]
+    yield names
+    for name in names:
+        asyncio.run(postgres_server.drop_database(name))
+
+
+@pytest.fixture
+async def dsns(postgres_server: PostgresServer, bare_names: list[str]) -> list[str]:
+    """Where two databases are that are as new."""
+    dsns = [postgres_server.dsn(name) for name in bare_names]
+    for dsn in dsns:
+        connection = await asyncpg.connect(dsn)
+        await connection.execute(
+            "SELECT mainspring.guard_partitions_v1('{}'), mainspring.note_changes_v1('{}')"
+        )
+        await connection.execute(RECYCLED)
+        await connection.close()
+    return dsns
 
 
 @pytest.fixture

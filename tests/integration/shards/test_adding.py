@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import asyncpg
@@ -33,14 +32,6 @@ pytestmark = pytest.mark.postgres
 
 REQUEST = ClaimRequest(worker_id="w", limit=50, lease_seconds=60.0, task_types=("t",))
 KEY = next(key for key in map(str, range(500)) if key_tail(key) % 64 == 5)
-
-
-@pytest.fixture
-async def dsns(postgres_server: PostgresServer) -> AsyncIterator[list[str]]:
-    names = [await postgres_server.create_database(migrated=True) for _ in range(2)]
-    yield [postgres_server.dsn(name) for name in names]
-    for name in names:
-        await postgres_server.drop_database(name)
 
 
 def settings_of(dsns: list[str], folder: Path) -> Settings:
@@ -223,3 +214,25 @@ async def test_a_process_that_does_not_know_the_new_shard_says_so(
     assert await wide.get(moved.id) is not None
     await wide.close()
     await postgres_server.drop_database(name)
+
+
+async def test_shards_and_moves_behind_pgbouncer(
+    dsns: list[str], bare_names: list[str], pgbouncer: str, tmp_path: Path
+) -> None:
+    way = pgbouncer.rpartition("/")[0]
+    settings = dataclasses.replace(
+        settings_of([f"{way}/{name}" for name in bare_names], tmp_path),
+        database_direct_url=",".join(dsns),
+    )
+    await migrate(settings)
+    store = await open_store(settings)
+    tasks = [task_in(partition) for partition in (5, 5, 6, 40)]
+    await store.submit(tasks)
+    leases = (await store.claim(REQUEST)).leases
+    await removals(settings, print).move((5,), 1)
+    ended = [Settlement(lease.id, lease.fencing_token, Completed(None)) for lease in leases]
+    assert await store.settle(ended) == [True] * 4
+    assert {task.task_id for task in (await store.page(TaskFilter(), 9)).tasks} == {
+        task.id for task in tasks
+    }
+    await store.close()

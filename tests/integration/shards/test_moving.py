@@ -11,7 +11,6 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from fixtures.postgres import PostgresServer
 from integration.shards.traffic import CLOCK, Traffic
 from mainspring.config import Settings
 from mainspring.domain.errors import Conflict, NotFound
@@ -27,19 +26,13 @@ MOVED = tuple(range(16, 32))
 
 
 @pytest.fixture
-async def fresh(
-    postgres_server: PostgresServer, tmp_path: Path
-) -> AsyncIterator[tuple[Settings, list[str]]]:
+async def fresh(dsns: list[str], tmp_path: Path) -> tuple[Settings, list[str]]:
     """Settings for two new shards, and where they are."""
-    names = [await postgres_server.create_database(migrated=True) for _ in range(2)]
-    dsns = [postgres_server.dsn(name) for name in names]
     settings = dataclasses.replace(
         Settings(), database_url=",".join(dsns), data_dir=tmp_path, grpc_port=-1
     )
     await migrate(settings)
-    yield settings, dsns
-    for name in names:
-        await postgres_server.drop_database(name)
+    return settings, dsns
 
 
 @pytest.fixture
