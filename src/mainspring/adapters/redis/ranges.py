@@ -9,9 +9,14 @@ from mainspring.ports.ready_queue import Entry
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def range_of(entry: Entry) -> str:
-    """Return the range that an entry is in; none of these names can hold a space."""
-    return f"{entry.priority} {entry.queue} {entry.task_type}"
+Row = tuple[bytes, bytes, int]
+"""An entry: its range, its id and its time."""
+
+
+def row_of(entry: Entry) -> Row:
+    """Return an entry as it is written; none of the names in a range can hold a space."""
+    name = f"{entry.priority} {entry.queue} {entry.task_type}"
+    return name.encode(), str(entry.id).encode(), microseconds(entry.scheduled_at)
 
 
 def microseconds(moment: datetime) -> int:

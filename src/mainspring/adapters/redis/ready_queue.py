@@ -10,7 +10,7 @@ from uuid import UUID
 from zlib import crc32
 
 from mainspring.adapters.redis.link import Link, Script, script_of
-from mainspring.adapters.redis.ranges import MICROSECOND, microseconds, range_of
+from mainspring.adapters.redis.ranges import MICROSECOND, Row, microseconds, row_of
 from mainspring.domain.ids import partition_of
 from mainspring.domain.placement import labels_of
 from mainspring.domain.priority import (
@@ -51,6 +51,9 @@ FED_SECONDS: Final = 10.0
 UNCONFIRMED_SECONDS: Final = 5.0
 """What was taken and not confirmed for so long comes back."""
 
+ANY_TIME: Final = -1
+"""An entry is meant whatever its time is."""
+
 _READ: Final = 100
 _PER_SECOND: Final = 1_000_000
 
@@ -78,7 +81,7 @@ class RedisReadyQueue:
         )
 
     async def put_rows(
-        self, script: Script, number: int, head: tuple[Any, ...], rows: Sequence[tuple[Any, ...]]
+        self, script: Script, number: int, head: tuple[Any, ...], rows: Sequence[Row]
     ) -> int | None:
         """Run a script on rows, in batches; returns the sum, or None when it says that another
         owner feeds the slice.
@@ -86,7 +89,7 @@ class RedisReadyQueue:
         count = 0
         for first in range(0, len(rows), BATCH):
             batch = rows[first : first + BATCH]
-            done = await self._run(script, number, *head, *(one for row in batch for one in row))
+            done = await self._run(script, number, *head, *_packed(batch))
             if done < 0:
                 return None
             count += done
@@ -157,7 +160,7 @@ class RedisReadyQueue:
     async def remove(self, entries: Sequence[Entry]) -> None:
         """Drop tasks that do not wait any more."""
         await _all(
-            self.put_rows(REMOVE, number, ("",), [(name, task_id, "") for name, task_id, _ in part])
+            self.put_rows(REMOVE, number, ("",), [(name, one, ANY_TIME) for name, one, _ in part])
             for number, part in self._parts(entries)
         )
 
@@ -222,13 +225,13 @@ class RedisReadyQueue:
     async def _run(self, script: Script, number: int, *arguments: Any) -> Any:
         return await self._link.run(script, self._prefixes[number], *arguments)
 
-    def _parts(self, entries: Iterable[Entry]) -> Iterable[tuple[int, list[tuple[Any, ...]]]]:
+    def _parts(self, entries: Iterable[Entry]) -> Iterable[tuple[int, list[Row]]]:
         """Yield the rows of each slice that has some. Branches of queues are not kept here."""
-        parts: dict[int, list[tuple[Any, ...]]] = defaultdict(list)
+        parts: dict[int, list[Row]] = defaultdict(list)
         for entry in entries:
             if not labels_of(entry.queue):
                 rows = parts[partition_of(entry.id, self.slices)]
-                rows.append((range_of(entry), str(entry.id), microseconds(entry.scheduled_at)))
+                rows.append(row_of(entry))
         yield from parts.items()
 
 
@@ -249,8 +252,8 @@ class RedisRound:
         wanted: dict[bytes, dict[bytes, int]] = defaultdict(dict)
         for entry in entries:
             if partition_of(entry.id, self._queue.slices) == self._feeding.slice:
-                name = range_of(entry).encode()
-                wanted[name][str(entry.id).encode()] = microseconds(entry.scheduled_at)
+                name, task_id, time = row_of(entry)
+                wanted[name][task_id] = time
         number, epoch = self._feeding.slice, self._feeding.epoch
         missing = [
             (name, task_id, time)
@@ -290,6 +293,17 @@ async def _all(calls: Iterable[Awaitable[object]]) -> None:
             failed = failed or error
     if failed is not None:
         raise failed
+
+
+def _packed(rows: Iterable[Row]) -> Iterable[bytes]:
+    """Return for each range its name and all its rows as one text: the driver and the server work
+    for each argument.
+    """
+    ranges: dict[bytes, list[bytes]] = defaultdict(list)
+    for name, task_id, time in rows:
+        ranges[name].append(b"%b %d" % (task_id, time))
+    for name, texts in ranges.items():
+        yield from (name, b" ".join(texts))
 
 
 def _json(names: tuple[str, ...]) -> str:

@@ -1,6 +1,7 @@
 -- Adds entries, or corrects their time.
 -- KEYS[1] slice. ARGV[1] epoch of the feeder, empty for others; ARGV[2] most entries of a range that
--- others may fill it to; then for each entry: range, id, time.
+-- others may fill it to; then for each range: its name, and "ID TIME" of each entry with spaces
+-- between.
 -- Returns how many were kept; -1: the epoch is old.
 local epoch, most = ARGV[1], tonumber(ARGV[2])
 if epoch ~= '' and redis.call('GET', prefix .. 'epoch') ~= epoch then
@@ -8,8 +9,8 @@ if epoch ~= '' and redis.call('GET', prefix .. 'epoch') ~= epoch then
 end
 local complete = tonumber(redis.call('GET', prefix .. 'until') or '-1')
 local limits, counts, rows, first, kept = {}, {}, {}, {}, 0
-for place = 3, #ARGV, 3 do
-  local range, id, time = ARGV[place], ARGV[place + 1], ARGV[place + 2]
+
+local function put(range, id, time)
   local is_kept = epoch ~= ''
   if not is_kept then
     local field = string.match(range, '^%d+ [^ ]+')
@@ -33,6 +34,12 @@ for place = 3, #ARGV, 3 do
     list[#list + 1] = id
     first[range] = math.min(first[range] or tonumber(time), tonumber(time))
     kept = kept + 1
+  end
+end
+
+for place = 3, #ARGV, 2 do
+  for id, time in string.gmatch(ARGV[place + 1], '(%S+) (%S+)') do
+    put(ARGV[place], id, time)
   end
 end
 for range, list in pairs(rows) do
