@@ -18,6 +18,7 @@ KEPT = {"MAINSPRING_SIM_SEEDS"}
 # The modules that take longest go first: no process is left alone with one of them at the end.
 LONGEST_FIRST = (
     "docs/test_readme.py",
+    "acceptance/test_cluster.py",
     "simulation/test_seeds.py",
     "api/test_openapi.py",
     "faults/test_history.py",

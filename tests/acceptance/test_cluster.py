@@ -51,7 +51,7 @@ def cluster(*arguments: str) -> Iterator["subprocess.Popen[str]"]:
 
 @pytest.mark.timeout(300)
 def test_everything_that_was_accepted_runs_while_one_of_each_is_killed() -> None:
-    sizes = ("--schedulers", "2", "--workers", "2", "--rate", "50")
+    sizes = ("--schedulers", "2", "--workers", "2", "--rate", "20")
     with cluster("--check", *sizes) as process:
         said, _ = process.communicate(timeout=280)
     assert process.returncode == 0, said
