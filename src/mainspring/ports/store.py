@@ -35,6 +35,7 @@ from mainspring.domain.task import (
     Task,
 )
 from mainspring.ports.branches import BranchState, Unplaceable
+from mainspring.ports.housekeeping import Housekeeping
 from mainspring.ports.parts import Divided
 from mainspring.ports.schedules import ScheduleStore
 
@@ -345,24 +346,6 @@ class Workers(Protocol):
 
     async def forget_workers(self, silent_seconds: float) -> int:
         """Remove the workers that were not seen for so long; returns how many."""
-        ...
-
-
-class Housekeeping(Protocol):
-    """What has to be done now and then so that the store stays small and quick."""
-
-    async def prepare_history(self, months_ahead: int) -> list[str]:
-        """Make the history partitions of this and the coming months; returns those made."""
-        ...
-
-    async def drop_history(self, keep_days: float) -> list[str]:
-        """Drop whole the months in which nothing finished within the last `keep_days`, and
-        delete older rows that are in no month; returns what was dropped.
-        """
-        ...
-
-    async def forget_keys(self, keep_days: float, limit: int) -> int:
-        """Forget idempotency keys that are older than that and whose task is not live."""
         ...
 
 
