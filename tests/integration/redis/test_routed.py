@@ -167,7 +167,7 @@ async def test_a_replica_takes_over_without_what_was_acknowledged_last(
     opener: Opener, watched_valkey: WatchedValkey
 ) -> None:
     watched = watched_valkey
-    bench = await opener(watched.url, 1)
+    bench = await opener(watched.url, 1, redis_sentinel_password=watched.sentinel_password)
     early = await bench.submit(5)
     assert len(await bench.claim(2)) == 2
     assert await bench.held() == 3
@@ -202,7 +202,8 @@ def master(watched: WatchedValkey) -> str:
 async def test_a_server_that_became_a_replica_is_left(
     opener: Opener, watched_valkey: WatchedValkey
 ) -> None:
-    bench = await opener(watched_valkey.url, 1)
+    password = watched_valkey.sentinel_password
+    bench = await opener(watched_valkey.url, 1, redis_sentinel_password=password)
     ask = watched_valkey.sentinel.ask
     # Until it knows the replica well enough it says that there is no suitable one.
     until(lambda: ask("SENTINEL", "FAILOVER", "main").startswith("+OK"), "a failover")
