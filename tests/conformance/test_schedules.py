@@ -476,3 +476,23 @@ async def test_it_is_known_when_a_planner_was_at_work(scene: Scene) -> None:
     scene.clock.advance(7.000001)
     await store.note_round()
     assert await store.last_round() == noted + timedelta(seconds=7.000001)
+
+
+async def test_a_nominal_time_that_has_a_tick_gets_no_second_one(scene: Scene) -> None:
+    """Whoever plans it again, by whatever mistake: what was planned is not what decides."""
+    timetable = Timetable(scene)
+    await timetable.make()
+    scene.clock.advance(60.0)
+    due = await scene.store.due_schedules(100)
+    first, again = (planned(due.schedules[0], due.now, timetable.ids) for _ in range(2))
+    (answer,) = await scene.store.commit_plans([first])
+    assert len(answer.started) == 1
+    scene.clock.advance(1.0)
+    revision = (await timetable.read()).revision
+    mistaken = msgspec.structs.replace(
+        again, schedule=msgspec.structs.replace(again.schedule, revision=revision)
+    )
+    (answer,) = await scene.store.commit_plans([mistaken])
+    assert (answer.is_stored, answer.started) == (True, ())
+    assert len(await timetable.history()) == 1
+    assert len(await scene.claim(10)) == 1
