@@ -20,6 +20,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.domain.limits import Limit, QueueLimits
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
@@ -62,6 +63,11 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     served: dict[Level, int] = {}
     """`FairShare.served` of the claimer: turns continue from there, so shares stay exact."""
 
+    freed: tuple[tuple[str, str], ...] = ()
+    """Queues and group keys of which the claimer settled tasks since its last claim: their limits
+    may leave room again. A hint; a group that is not named here is looked at within half a second.
+    """
+
 
 class Claim(msgspec.Struct, frozen=True):
     """What was claimed: those of each lane in the order of their rank, the lanes in no order. The
@@ -97,6 +103,10 @@ class TaskStore(Protocol):
         lane's share goes to the others), within a lane by rank. Each claimed task is running,
         charged one attempt, and has a higher fencing token than ever before. Concurrent claims
         never return the same task and do not wait for each other.
+
+        Tasks with a group key, and all tasks of a queue that has a limit, are claimed only as far
+        as the limits of the queue and of the group leave room; groups that have tasks waiting
+        start evenly many of them, one with fewer starts first, within each priority.
         """
         ...
 
@@ -293,7 +303,7 @@ class TaskReader(Protocol):
 
 
 class Queues(Protocol):
-    """The switches of queues."""
+    """The switches and limits of queues."""
 
     async def pause(self, queue: str) -> None:
         """Let no task of the queue start until it is resumed; running ones go on."""
@@ -301,6 +311,22 @@ class Queues(Protocol):
 
     async def resume(self, queue: str) -> None:
         """Let the tasks of the queue start again."""
+        ...
+
+    async def set_limits(self, queue: str, *, whole: Limit, group: Limit) -> None:
+        """Replace the limits of a queue and those of each of its groups; they hold from the next
+        claim on. What runs meanwhile goes on. A queue may be limited before its first task.
+        """
+        ...
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own in place of that of every group; None: no
+        longer. A group may be limited before its first task.
+        """
+        ...
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue; none where nobody set any."""
         ...
 
 
