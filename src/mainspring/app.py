@@ -12,6 +12,7 @@ from mainspring.config import Settings, load
 from mainspring.core.builtin_tasks import check_unreserved
 from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
+from mainspring.core.key_rules import KeySource
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.options import (
     OptionKeywords,
@@ -30,7 +31,7 @@ from mainspring.domain.errors import InvalidValue
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission
-from mainspring.domain.values import check_instant, check_name, check_whole, shown
+from mainspring.domain.values import check_instant, check_key, check_name, check_whole, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
 from mainspring.sync import SyncFacade
 from mainspring.wiring.connecting import database_url
@@ -110,6 +111,8 @@ class Mainspring(DeclaredSchedules):
         backoff: str | Backoff | None = None,
         queue: str | None = None,
         labels: Sequence[str] | None = None,
+        group_key: KeySource | None = None,
+        unique_key: KeySource | None = None,
         process: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
     ) -> Register: ...
@@ -119,6 +122,8 @@ class Mainspring(DeclaredSchedules):
         name: str | Callable[..., Any] | None = None,
         /,
         *,
+        group_key: KeySource | None = None,
+        unique_key: KeySource | None = None,
         process: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
         **defaults: Any,
@@ -128,7 +133,9 @@ class Mainspring(DeclaredSchedules):
         The name defaults to that of the function. `timeout` is the longest an attempt may run, in
         seconds (300); `max_retries` the further attempts after a failure (3); `priority` 0 to 10
         (5); `backoff` the name of a kind or a `Backoff`; `queue` where its tasks wait;
-        `labels` what their workers have to offer, such as ``["gpu"]``. With `process=True` a plain
+        `labels` what their workers have to offer, such as ``["gpu"]``. `group_key` and `unique_key`
+        (see `TaskOptions`) are text or a function of the handler's parameters, any of them by
+        name: ``unique_key=lambda customer: f"sync:{customer}"``. With `process=True` a plain
         function runs alone in a process that can be killed. After one of `final_errors` there is
         no further attempt. Raises `InvalidValue`.
         """
@@ -151,6 +158,8 @@ class Mainspring(DeclaredSchedules):
                 max_retries=full.max_retries,
                 backoff=full.backoff,
                 labels=full.labels,
+                group_key=group_key,
+                unique_key=unique_key,
                 final_errors=_checked_errors(final_errors),
             )
             self.registry.add(definition)
@@ -261,6 +270,7 @@ class Mainspring(DeclaredSchedules):
         task_type: str | None = None,
         queue: str | None = None,
         schedule: str | None = None,
+        group_key: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
@@ -275,6 +285,9 @@ class Mainspring(DeclaredSchedules):
             task_type=None if task_type is None else check_name(task_type, "task_type"),
             queue=None if queue is None else check_name(queue, "queue"),
             schedule=None if schedule is None else check_name(schedule, "schedule"),
+            group_key=None
+            if group_key is None
+            else check_key(group_key, "group_key", "a group key"),
             since=None if since is None else check_instant(since, "since"),
             until=None if until is None else check_instant(until, "until"),
         )

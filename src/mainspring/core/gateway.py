@@ -259,6 +259,7 @@ def plain_task(task: Task) -> Task:
         task,
         queue=plain_queue(task.queue),
         key=plain_key(task.key),
+        unique_key=plain_key(task.unique_key),
         schedule=None if task.schedule is None else plain_queue(task.schedule),
     )
 

@@ -18,7 +18,9 @@ from mainspring.domain.errors import (
     TaskAlreadyFinished,
     TaskNotFound,
     TaskNotWaiting,
+    UniqueKeyTaken,
 )
+from mainspring.domain.namespaces import plain_key
 from mainspring.domain.status import WAITING, TaskStatus
 from mainspring.domain.task import CancelState, Task
 from mainspring.domain.values import check_instant, check_name, clip_text, shown
@@ -82,7 +84,9 @@ class Lifecycle:
         return status
 
     async def replay(self, which: DeadLetterFilter, payload: str | None = None) -> list[UUID]:
-        """Reopen all the dead letters meant; raises when a named one is not a dead letter."""
+        """Reopen all the dead letters meant but those whose unique key a live task has; raises
+        when a named one is such, or is not a dead letter.
+        """
         return await self._sweep(which, lambda part: self._store.replay(part, SWEEP_TASKS, payload))
 
     async def discard(self, which: DeadLetterFilter, reason: str) -> list[UUID]:
@@ -149,6 +153,14 @@ class Lifecycle:
         others = f"; {len(done)} of {len(which.ids or ())} were done" if done else ""
         if first not in statuses:
             raise _no_task(first, others)
+        task = await self._store.get(first) if statuses[first] is TaskStatus.FAILED else None
+        if task is not None and task.unique_key is not None:
+            message = (
+                f"task {first} has the unique key {shown(plain_key(task.unique_key))}, which a "
+                "live task has now, so it stays a dead letter; replay it when that one has ended, "
+                f"or discard it{others}"
+            )
+            raise UniqueKeyTaken(message, field="task_id")
         message = f"task {first} is {statuses[first]}, so it is not among the dead letters{others}"
         raise NotADeadLetter(message)
 

@@ -90,6 +90,9 @@ class TaskStore(Protocol):
         not made again. `first` promises that none can be: each was made for this call, and no
         other call was ever given it.
 
+        A task whose unique key a live task of the same group has is answered with the id of that
+        one. The key is free when the task has ended; who submits then makes a new task.
+
         All new tasks of one call become visible together. Of several submissions under one
         idempotency key, concurrent ones included, exactly one makes a task and the others are
         given its id, or `conflict` if their fingerprint differs.
@@ -202,6 +205,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     """Name of the schedule that made them."""
 
+    group_key: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -243,6 +247,15 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: int
     running: int
     oldest_ready_seconds: float | None
+    held: int = 0
+    """Due, but their group has not its turn yet or a limit leaves no room. Not among `ready`."""
+
+    limit: Limit | None = None
+    """Of all tasks of the queue together, if there is one."""
+
+    group_limit: Limit | None = None
+    """Of each group of the queue that has none of its own, if there is one."""
+
     branches: tuple[BranchState, ...] = ()
     """What of it needs labels; it is among the counts above."""
 
@@ -313,15 +326,20 @@ class Queues(Protocol):
         """Let the tasks of the queue start again."""
         ...
 
-    async def set_limits(self, queue: str, *, whole: Limit, group: Limit) -> None:
-        """Replace the limits of a queue and those of each of its groups; they hold from the next
-        claim on. What runs meanwhile goes on. A queue may be limited before its first task.
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both (None: as it is); they
+        hold from the next claim on. What runs meanwhile goes on. A queue may be limited before its
+        first task. Raises `InvalidValue` where the store is in parts and the limit of the queue
+        is too low to be divided among them.
         """
         ...
 
     async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
         """Give one group of a queue a limit of its own in place of that of every group; None: no
-        longer. A group may be limited before its first task.
+        longer. A group may be limited before its first task. Raises `InvalidValue` when
+        `GROUP_LIMITS_MAX` groups of the queue have one.
         """
         ...
 

@@ -12,6 +12,7 @@ from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables
 from mainspring.core.branches import StoredQueue, queue_states
 from mainspring.domain.cursors import cursor_before, read_cursor
+from mainspring.domain.limits import QueueLimits
 from mainspring.domain.placement import NO_WORKER, base_of, can_take, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
@@ -115,6 +116,7 @@ class MemoryReads:
         return task
 
     def _stored_queue(self, queue: str, now: datetime) -> StoredQueue:
+        limits = self._tables.limits.get(queue, QueueLimits())
         rows = [row for row in self._tables.live.values() if row.queue == queue]
         ready = [row.scheduled_at for row in rows if row.is_ready(now)]
         running = sum(row.status is TaskStatus.RUNNING for row in rows)
@@ -130,6 +132,8 @@ class MemoryReads:
                 can_take(worker.labels, worker.queues, queue)
                 for worker in Branches(self._tables).live_workers(now)
             ),
+            limit=limits.queue,
+            group_limit=limits.group,
         )
 
 
@@ -139,6 +143,7 @@ def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
         and (which.ready is None or row.is_ready(now) is which.ready)
         and (which.task_type is None or row.task_type == which.task_type)
         and (which.stored_queues is None or base_of(row.queue) in which.stored_queues)
+        and (which.group_key is None or row.group_key == which.group_key)
         and (which.schedule is None or (row.tick and row.tick.schedule) == which.schedule)
         and (which.since is None or row.created_at >= which.since)
         and (which.until is None or row.created_at < which.until)

@@ -38,6 +38,8 @@ class Row:
     key: str | None
     created_at: datetime
     status: TaskStatus
+    group_key: str | None = None
+    unique_key: str | None = None
     attempt_count: int = 0
     crash_count: int = 0
     tick: TickRef | None = None
@@ -52,6 +54,11 @@ class Row:
     result: str | None = None
     progress: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def unique(self) -> tuple[str, str] | None:
+        """What no other live task may have."""
+        return None if self.unique_key is None else (self.group_key or "", self.unique_key)
 
     @property
     def exhausted(self) -> bool:
@@ -133,6 +140,8 @@ class Row:
             payload=msgspec.Raw(self.payload),
             queue=base_of(self.queue),
             labels=labels_of(self.queue),
+            group_key=self.group_key or None,
+            unique_key=self.unique_key,
             priority=self.priority,
             level=level_of(self.priority),
             status=self.status,

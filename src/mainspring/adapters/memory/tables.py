@@ -16,6 +16,7 @@ from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.waiting import Waiting
 from mainspring.adapters.memory.wakeups import Board
 from mainspring.adapters.memory.webhooks import delivery_of
+from mainspring.domain.limits import QueueLimits
 from mainspring.domain.priority import LIMIT_SECONDS
 from mainspring.domain.status import LIVE, WAITING, TaskStatus, Transition, allows
 from mainspring.domain.webhooks import Webhook
@@ -47,8 +48,12 @@ class Tables:
         self.history: dict[UUID, Row] = {}
         self.ids: list[UUID] = []
         self.keys: dict[str, UsedKey] = {}
+        self.unique: dict[tuple[str, str], UUID] = {}
+        """The live task of each group and unique key."""
+
         self.webhooks: dict[UUID, Webhook] = {}
         self.queues: dict[str, bool] = {}
+        self.limits: dict[str, QueueLimits] = {}
         self.workers: dict[str, WorkerState] = {}
         self.months: set[str] = set()
         self.waiting = Waiting(limit_seconds)
@@ -71,7 +76,7 @@ class Tables:
 
     def insert(self, row: Row) -> None:
         """Store a new task."""
-        self.live[row.id] = row
+        self._enliven(row)
         insort(self.ids, row.id)
         self.queues.setdefault(row.queue, False)
         self.waiting.add(row)
@@ -92,7 +97,7 @@ class Tables:
             self.waiting.remove(row)
         elif row.status is TaskStatus.FAILED:
             del self.dead[row.id]
-            self.live[row.id] = row
+            self._enliven(row)
         row.take(transition)
         if row.status is not TaskStatus.RUNNING:
             row.end_lease()
@@ -130,9 +135,16 @@ class Tables:
         if row.lease_expires_at is not None:
             heappush(self._expiries, (row.lease_expires_at, row.id.int, row))
 
+    def _enliven(self, row: Row) -> None:
+        self.live[row.id] = row
+        if row.unique is not None:
+            self.unique[row.unique] = row.id
+
     def _finish(self, row: Row) -> None:
         row.completed_at = self.now()
         del self.live[row.id]
+        if row.unique is not None:
+            del self.unique[row.unique]
         place = self.dead if row.status is TaskStatus.FAILED else self.history
         place[row.id] = row
         if row.id in self.webhooks:

@@ -166,9 +166,12 @@ class MemoryTasks:
             return Submission(used.id, is_new=False, conflict=conflict)
         if self._tables.find(task.id) is not None:
             return Submission(task.id, is_new=False)
+        row = new_row(task, now)
+        twin = None if row.unique is None else self._tables.unique.get(row.unique)
+        if twin is not None:
+            return Submission(twin, is_new=False)
         if task.key is not None:
             self._tables.keys[task.key] = UsedKey(task.id, task.fingerprint, now)
-        row = new_row(task, now)
         self._tables.insert(row)
         if task.webhook is not None:
             self._tables.webhooks[row.id] = task.webhook
@@ -275,6 +278,8 @@ def new_row(task: NewTask, now: datetime) -> Row:
         max_retries=task.max_retries,
         backoff=task.backoff,
         key=task.key,
+        group_key=task.group_key,
+        unique_key=task.unique_key,
         created_at=now,
         status=TaskStatus.PENDING,
     )
