@@ -36,33 +36,63 @@ ALTER TABLE mainspring.queues
     ADD COLUMN limited boolean NOT NULL
         GENERATED ALWAYS AS (concurrency IS NOT NULL OR rate IS NOT NULL) STORED;
 
--- The gate of a queue (not of a branch): what is admitted goes through it one admission after the other.
+-- What people set for single groups in place of the limits of every group of the queue.
+CREATE TABLE mainspring.groups (
+    queue text COLLATE "C" NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    concurrency integer,
+    rate float8,
+    burst integer,
+    PRIMARY KEY (queue, group_key)
+);
+
+-- The gate of a queue (not of a branch). Whoever admits tasks holds the lock of its row, and so of all
+-- rows of its lines and buckets; whoever finds it locked passes on.
 CREATE TABLE mainspring.gates (
     queue text COLLATE "C" PRIMARY KEY,
     -- When it is worth looking at; NULL: nothing is held.
     ready_at timestamptz,
-    -- The token bucket: the free tokens at that time, and how many admitted tasks waited then, which
-    -- have theirs already. Tokens and those together never exceed the burst.
+    -- Limits were changed, so that every line is to be looked at anew.
+    changed boolean NOT NULL DEFAULT false,
+    -- For each priority, from 0 on, the turn that was served last: where a line begins that comes anew.
+    turns bigint[] NOT NULL DEFAULT '{0,0,0,0,0,0,0,0,0,0,0}',
+    -- Since when the queue has a limit of its own, as far as the gate knows.
+    limited_at timestamptz,
+    -- The token bucket of the queue, as those of groups.
     tokens float8,
     waiting integer NOT NULL DEFAULT 0,
     refilled_at timestamptz
-) WITH (fillfactor = 50);
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-CREATE TABLE mainspring.groups (
+-- The tasks of a group and a priority that are held stand in a line; lines are served by turns. There
+-- is a row for as long as the line is not empty.
+CREATE TABLE mainspring.lines (
     queue text COLLATE "C" NOT NULL,
     group_key text COLLATE "C" NOT NULL,
-    -- Limits of this group in place of those of every group of the queue.
-    own_limits boolean NOT NULL DEFAULT false,
-    concurrency integer,
-    rate float8,
-    burst integer,
-    -- How many starts it had, counted from those of the others when it came: the lowest is next.
-    turn bigint NOT NULL DEFAULT 0,
-    ready_at timestamptz,
-    tokens float8,
-    waiting integer NOT NULL DEFAULT 0,
-    refilled_at timestamptz,
-    PRIMARY KEY (queue, group_key)
-) WITH (fillfactor = 50);
+    priority smallint NOT NULL,
+    -- How many starts it had, counted from the turn that was served when it came: the lowest is next.
+    turn bigint NOT NULL,
+    -- When a limit may leave room again; the past when it is to be looked at.
+    ready_at timestamptz NOT NULL,
+    -- How many looks in a row found that too much of its group runs.
+    looks smallint NOT NULL DEFAULT 0,
+    PRIMARY KEY (queue, group_key, priority)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX groups_by_turn ON mainspring.groups (queue, turn) WHERE ready_at IS NOT NULL;
+CREATE INDEX lines_by_turn ON mainspring.lines (queue, priority, turn, ready_at);
+CREATE INDEX lines_by_time ON mainspring.lines (queue, ready_at);
+
+-- The token buckets of groups that have a rate: the tokens that were left at the last look, and how
+-- many admitted tasks waited then, which have theirs already. Both together never exceed the burst.
+CREATE TABLE mainspring.buckets (
+    queue text COLLATE "C" NOT NULL,
+    group_key text COLLATE "C" NOT NULL,
+    tokens float8 NOT NULL,
+    waiting integer NOT NULL,
+    refilled_at timestamptz NOT NULL,
+    -- From when on a bucket that is not there would be as full.
+    full_at timestamptz NOT NULL,
+    PRIMARY KEY (queue, group_key)
+) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
+
+CREATE INDEX buckets_by_age ON mainspring.buckets (full_at) WHERE waiting = 0;
