@@ -38,6 +38,8 @@ TABLES = (
     "dead_letters",
     "task_history",
     "queues",
+    "gates",
+    "groups",
     "workers",
     "idempotency",
     "schedules",
@@ -82,7 +84,9 @@ def needs_fresh_database() -> bool:
 QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
 """The modules that also run with a ready queue before the store: what claims may find."""
 
-SHARDED = frozenset({"dead_letters", "fences", "keys", "queues", "reads", "wakeups", "workers"})
+SHARDED = frozenset(
+    {"dead_letters", "fences", "keys", "queue_limits", "queues", "reads", "wakeups", "workers"}
+)
 """The modules that also run on two databases: what is put together from answers of both, and what
 each decides by itself. All run on two stores in memory, which show the same sooner."""
 

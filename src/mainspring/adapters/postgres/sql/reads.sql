@@ -165,13 +165,26 @@ WITH clock AS MATERIALIZED (
     SELECT t.queue, count(*)::integer AS count FROM mainspring.tasks t
     WHERE t.status = 'running' AND t.lease_expires_at > '-infinity'
     GROUP BY t.queue
+), held AS MATERIALIZED (
+    SELECT every.base, counted.count
+    FROM (SELECT DISTINCT q.base FROM mainspring.queues q) every
+    CROSS JOIN LATERAL (
+        SELECT count(*)::integer AS count FROM (
+            SELECT FROM mainspring.tasks t
+            WHERE split_part(t.queue, '@', 1) = every.base AND t.status = 'held'
+            LIMIT $2
+        ) one
+    ) counted
 )
 SELECT b.base, b.labels, b.paused, ready.count AS ready, scheduled.count AS scheduled,
     coalesce(r.count, 0) AS running,
     extract(epoch FROM clock.now - oldest.scheduled_at)::float8 AS oldest_ready_seconds,
-    (SELECT count(*)::integer FROM mainspring.workers w WHERE {{able}}) AS workers
+    (SELECT count(*)::integer FROM mainspring.workers w WHERE {{able}}) AS workers,
+    held.count AS held, b.concurrency, b.rate, b.burst, b.group_concurrency, b.group_rate,
+    b.group_burst
 FROM clock
 CROSS JOIN mainspring.queues b
+JOIN held ON held.base = b.base
 LEFT JOIN running r ON r.queue = b.name
 CROSS JOIN LATERAL (
     SELECT count(*)::integer AS count FROM (
