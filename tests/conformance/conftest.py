@@ -40,6 +40,8 @@ TABLES = (
     "queues",
     "gates",
     "groups",
+    "lines",
+    "buckets",
     "workers",
     "idempotency",
     "schedules",

@@ -109,8 +109,8 @@ def checked_limit(
 def too_many_group_limits() -> InvalidValue:
     """Return the error for one limit of a single group too many."""
     message = (
-        f"{GROUP_LIMITS_MAX} groups of the queue have a limit of their own, which is the most; give "
-        "every group the limit that most of them need"
+        f"{GROUP_LIMITS_MAX} groups of the queue have a limit of their own, which is the most; "
+        "give every group the limit that most of them need"
     )
     return InvalidValue(message, field="group_key")
 

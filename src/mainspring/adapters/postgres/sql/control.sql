@@ -53,9 +53,13 @@ ON CONFLICT (name) DO UPDATE SET paused = true;
 -- A queue that was never paused stays as it is.
 UPDATE mainspring.queues SET paused = false WHERE name = $1 AND paused;
 
+-- fragment: gate_changed
+-- Whoever admits next looks anew at all that was held for the limits of before.
+INSERT INTO mainspring.gates (queue, ready_at, changed) SELECT $2, clock.now, true FROM clock
+ON CONFLICT (queue) DO UPDATE SET ready_at = EXCLUDED.ready_at, changed = true
+
 -- name: set_limits
--- A queue may be limited before its first task. Whoever admits next looks anew at what was held for the
--- limits of before, groups that wait for a time that is not theirs any more included.
+-- A queue may be limited before its first task.
 -- $1 now or NULL, $2 queue, $3 whether the limit of the whole queue is replaced, $4 its concurrency,
 -- $5 rate, $6 burst, $7 whether that of each group is, $8 its concurrency, $9 rate, $10 burst.
 WITH clock AS MATERIALIZED (
@@ -73,8 +77,7 @@ WITH clock AS MATERIALIZED (
         group_rate = CASE WHEN $7 THEN EXCLUDED.group_rate ELSE q.group_rate END,
         group_burst = CASE WHEN $7 THEN EXCLUDED.group_burst ELSE q.group_burst END
 )
-INSERT INTO mainspring.gates (queue, ready_at, changed) SELECT $2, clock.now, true FROM clock
-ON CONFLICT (queue) DO UPDATE SET ready_at = EXCLUDED.ready_at, changed = true;
+{{gate_changed}};
 
 -- name: set_group_limit
 -- A group may be limited before its first task. Answers nothing when so many others of the queue
@@ -94,8 +97,7 @@ WITH clock AS MATERIALIZED (
         concurrency = EXCLUDED.concurrency, rate = EXCLUDED.rate, burst = EXCLUDED.burst
     RETURNING 1
 ), gate AS (
-    INSERT INTO mainspring.gates (queue, ready_at, changed) SELECT $2, clock.now, true FROM clock
-    ON CONFLICT (queue) DO UPDATE SET ready_at = EXCLUDED.ready_at, changed = true
+    {{gate_changed}}
 )
 SELECT 1 FROM limited;
 
@@ -105,10 +107,9 @@ SELECT 1 FROM limited;
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), dropped AS (
-    DELETE FROM mainspring.groups g WHERE g.queue = $2 AND g.group_key = $3
+    DELETE FROM mainspring.groups WHERE queue = $2 AND group_key = $3
 )
-INSERT INTO mainspring.gates (queue, ready_at, changed) SELECT $2, clock.now, true FROM clock
-ON CONFLICT (queue) DO UPDATE SET ready_at = EXCLUDED.ready_at, changed = true;
+{{gate_changed}};
 
 -- name: limits
 -- The limit of the queue, that of each of its groups, and those of single groups.
