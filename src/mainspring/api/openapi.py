@@ -27,8 +27,16 @@ _WITH_STORE: Final = (503,)
 _EXTRA: Final[dict[str, dict[str, Any]]] = {
     "TaskIn": {
         "not": {
-            "required": ["scheduled_at", "delay"],
-            "properties": {"scheduled_at": {"type": "string"}, "delay": {"type": "number"}},
+            "anyOf": [
+                {
+                    "required": ["scheduled_at", "delay"],
+                    "properties": {"scheduled_at": {"type": "string"}, "delay": {"type": "number"}},
+                },
+                {
+                    "required": ["key", "unique_key"],
+                    "properties": {"key": {"type": "string"}, "unique_key": {"type": "string"}},
+                },
+            ]
         }
     },
     "ReplayIn": {

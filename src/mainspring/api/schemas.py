@@ -47,6 +47,27 @@ Labels = Annotated[
     Meta(max_length=LABELS_MAX, description="What the worker of the task has to offer"),
 ]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[ -~]+$")]
+GroupKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern="^[ -~]+$",
+        description="What it shares starts and limits by with other tasks of its queue",
+    ),
+]
+UniqueKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern="^[ -~]+$",
+        description=(
+            "While a task with it (and the same group key) is live, it is answered and none is "
+            "made; not together with `key`"
+        ),
+    ),
+]
 Priority = Annotated[int, Meta(ge=0, le=10)]
 Instant = Annotated[
     str,
@@ -115,6 +136,8 @@ class TaskIn(In, frozen=True):
     max_retries: Retries | None = None
     retry_backoff: BackoffKind | BackoffIn | None = None
     key: Key | None = None
+    group_key: GroupKey | None = None
+    unique_key: UniqueKey | None = None
     webhook: Url | WebhookIn | None = None
 
 
@@ -132,6 +155,7 @@ class TaskQuery(In, frozen=True):
     task_type: Name | None = None
     queue: Name | None = None
     schedule: Name | None = None
+    group_key: Key | None = None
     since: Instant | None = None
     until: Instant | None = None
     cursor: Cursor | None = None
@@ -251,7 +275,9 @@ class SlotsIn(In, frozen=True):
 
 
 class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that was stored, or (`is_new` false) the one stored before under the same key."""
+    """A task that was stored, or (`is_new` false) the one stored before under the same key or live
+    with the same unique key.
+    """
 
     task_id: UUID
     task_type: str
@@ -261,6 +287,8 @@ class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
     status: TaskStatus
     is_new: bool
     key: str | None = None
+    group_key: str | None = None
+    unique_key: str | None = None
 
 
 class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

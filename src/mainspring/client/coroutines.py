@@ -158,9 +158,10 @@ class Client:
         """Submit a task and return it, in short; it is on disk when this returns.
 
         Options: `queue`, `priority`, `at` (`scheduled_at`) or `delay`, `timeout`, `max_retries`,
-        `backoff` (`retry_backoff`) and `key`, with the bounds that they have for an app; durations
-        in seconds or as a timedelta. Without a `key` it gets one made here, so that it can be sent
-        again when its answer is lost.
+        `backoff` (`retry_backoff`), `labels`, `webhook`, `group_key` and `key` or `unique_key`,
+        with the bounds that they have for an app; durations in seconds or as a timedelta. Without a
+        `key` it gets one made here, so that it can be sent again when its answer is lost. One with
+        a `unique_key` is sent again as it is: if it has run meanwhile, it runs twice.
         """
         return await self.call(task_requests.submit(task_type, payload, options))
 
@@ -181,7 +182,7 @@ class Client:
 
     async def tasks(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield tasks, newest first, page by page: `status`, `ready`, `task_type`, `queue`,
-        `schedule`, `since`, `until`.
+        `schedule`, `group_key`, `since`, `until`.
         """
         cursor: str | None = None
         while True:

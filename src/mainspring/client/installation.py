@@ -34,7 +34,16 @@ from mainspring.domain.values import check_instant, check_name, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter, WorkerState
 
 _NEW: Final = 201
-_FILTERS: Final = ("status", "ready", "task_type", "queue", "schedule", "since", "until")
+_FILTERS: Final = (
+    "status",
+    "ready",
+    "task_type",
+    "queue",
+    "schedule",
+    "group_key",
+    "since",
+    "until",
+)
 
 
 class _Page(msgspec.Struct):
@@ -220,8 +229,9 @@ def _body(task: NewTask) -> dict[str, Any]:
         "max_retries": task.max_retries,
         "retry_backoff": task_requests.plain(task.backoff),
     }
-    if task.key is not None:
-        body["key"] = task.key
+    for name in ("key", "group_key", "unique_key"):
+        if getattr(task, name) is not None:
+            body[name] = getattr(task, name)
     if task.webhook is not None:
         body["webhook"] = task_requests.plain(task.webhook)
     if task.scheduled_at is not None:

@@ -139,6 +139,9 @@ def _options(given: Mapping[str, Any], key: str | None, prefix: str) -> TaskOpti
         if chosen["key"] is not None and chosen["key"] != key:
             message = "key in the body and the header Idempotency-Key differ; give one of them"
             raise KeyConflict(message, field=f"{prefix}key")
+        if chosen["unique_key"] is not None:
+            message = "unique_key and the header Idempotency-Key are both given; keep one of them"
+            raise KeyConflict(message, field=f"{prefix}unique_key")
         chosen["key"] = key
     return checked_options(chosen, prefix).over(DEFAULTS)
 

@@ -125,6 +125,7 @@ class Reading(StorePart):
             which.since,
             which.until,
             which.schedule,
+            which.group_key,
         )
         if query is _PAGE:
             filters = (*filters, which.status, which.ready)

@@ -47,6 +47,7 @@ async def tasks(
     task_type: str | None = None,
     queue: str | None = None,
     schedule: str | None = None,
+    group_key: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     cursor: str | None = None,
@@ -58,6 +59,7 @@ async def tasks(
             "task_type": task_type,
             "queue": queue,
             "schedule": schedule,
+            "group_key": group_key,
             "cursor": cursor,
             "limit": limit,
         },
@@ -69,6 +71,7 @@ async def tasks(
         task_type=query.task_type,
         queue=query.queue,
         schedule=query.schedule,
+        group_key=query.group_key,
         since=since,
         until=until,
     )

@@ -56,6 +56,7 @@ AND ($5::text IS NULL OR t.task_type = $5) AND ($6::text[] IS NULL OR split_part
 AND ($7::timestamptz IS NULL OR t.created_at >= $7)
 AND ($8::timestamptz IS NULL OR t.created_at < $8)
 AND ($9::text IS NULL OR t.schedule = $9)
+AND ($10::text IS NULL OR t.group_key = $10)
 
 -- name: scan_floor
 -- How far down a page may look: as far as so many rows of each table reach. Without it a rare
@@ -78,23 +79,23 @@ LIMIT 1;
 -- The newest of each table that passes the filters, merged. Bounds on the id keep every branch to
 -- a part of its primary key.
 -- $1 now or NULL, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
--- NULL, $7 since, $8 until, $9 schedule, $10 status, $11 ready.
+-- NULL, $7 since, $8 until, $9 schedule, $10 group key, $11 status, $12 ready.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
 SELECT * FROM (
     (SELECT {{live_columns}} FROM clock, mainspring.tasks t
-        WHERE {{wanted}} AND ($10::text IS NULL OR t.status = $10)
-            AND ($11::boolean IS NULL OR $11 = (
+        WHERE {{wanted}} AND ($11::text IS NULL OR t.status = $11)
+            AND ($12::boolean IS NULL OR $12 = (
                 t.status IN ('pending', 'retrying') AND t.scheduled_at <= clock.now))
         ORDER BY t.id DESC LIMIT $4)
     UNION ALL
     (SELECT {{dead_columns}} FROM mainspring.dead_letters t
-        WHERE {{wanted}} AND coalesce($10, 'failed') = 'failed' AND NOT coalesce($11, false)
+        WHERE {{wanted}} AND coalesce($11, 'failed') = 'failed' AND NOT coalesce($12, false)
         ORDER BY t.id DESC LIMIT $4)
     UNION ALL
     (SELECT {{history_columns}} FROM mainspring.task_history t
-        WHERE {{wanted}} AND ($10::text IS NULL OR t.status = $10) AND NOT coalesce($11, false)
+        WHERE {{wanted}} AND ($11::text IS NULL OR t.status = $11) AND NOT coalesce($12, false)
         ORDER BY t.id DESC LIMIT $4)
 ) found
 ORDER BY id DESC
@@ -104,13 +105,14 @@ LIMIT $4;
 -- Finished tasks of one type and one status, by the index that was made for it: no bound on how
 -- far down it looks is needed.
 -- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
--- NULL, $7 since, $8 until, $9 schedule, $10 status.
+-- NULL, $7 since, $8 until, $9 schedule, $10 group key, $11 status.
 SELECT {{history_columns}} FROM mainspring.task_history t
-WHERE t.task_type = $5 AND t.status = $10 AND t.id < $2 AND t.id >= $3
+WHERE t.task_type = $5 AND t.status = $11 AND t.id < $2 AND t.id >= $3
     AND ($6::text[] IS NULL OR split_part(t.queue, '@', 1) = ANY ($6::text[]))
     AND ($7::timestamptz IS NULL OR t.created_at >= $7)
     AND ($8::timestamptz IS NULL OR t.created_at < $8)
     AND ($9::text IS NULL OR t.schedule = $9)
+    AND ($10::text IS NULL OR t.group_key = $10)
     AND $1::timestamptz IS NOT DISTINCT FROM $1
 ORDER BY t.id DESC
 LIMIT $4;
@@ -118,7 +120,7 @@ LIMIT $4;
 -- name: page_running
 -- What runs is few among what waits, so it is found by the index of leases and sorted.
 -- $1 unused, $2 highest id (excluded), $3 lowest, $4 limit, $5 task type, $6 queues or
--- NULL, $7 since, $8 until, $9 schedule.
+-- NULL, $7 since, $8 until, $9 schedule, $10 group key.
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), running AS MATERIALIZED (
