@@ -87,7 +87,17 @@ QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
 """The modules that also run with a ready queue before the store: what claims may find."""
 
 SHARDED = frozenset(
-    {"dead_letters", "fences", "keys", "queue_limits", "queues", "reads", "wakeups", "workers"}
+    {
+        "dead_letters",
+        "fences",
+        "keys",
+        "queue_limits",
+        "queues",
+        "reads",
+        "unique",
+        "wakeups",
+        "workers",
+    }
 )
 """The modules that also run on two databases: what is put together from answers of both, and what
 each decides by itself. All run on two stores in memory, which show the same sooner."""
