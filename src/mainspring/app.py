@@ -6,6 +6,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, Self, Unpack, overload
 from uuid import UUID
 
+from mainspring.app_limits import AppLimits
 from mainspring.app_schedules import AppSchedules, DeclaredSchedules
 from mainspring.app_tasks import Q, R, Register, TaskHandle, TaskState, TaskType, state_of
 from mainspring.config import Settings, load
@@ -58,6 +59,9 @@ class Mainspring(DeclaredSchedules):
         self._transactions = caller_transactions(lambda: self.settings)
         self.schedules = AppSchedules(self.sessions, self.registry)
         """Schedules: `app.schedules.create(...)` and so on."""
+
+        self.limits = AppLimits(self.sessions)
+        """Limits of queues: `app.limits.set_queue(...)` and so on."""
 
         self.sync = SyncFacade(self)
         """The same verbs for callers that block: `app.sync.submit(...)`."""

@@ -242,6 +242,53 @@ async def test_queues_and_workers(there: Run, worker: Callable[[], Any]) -> None
     assert [one["worker_id"] for one in (await there("workers", "list", "--json")).lines] == ["w"]
 
 
+async def test_limits_of_queues(there: Run) -> None:
+    nothing = {"concurrency": None, "rate": None, "burst": None}
+    none = {"queue": nothing, "group": nothing, "groups": []}
+    assert (await there("queues", "limit", "mail", "--json")).value == none
+    await there("queues", "limit", "mail", "--concurrency", 50, "--rate", "100/s")
+    await there("queues", "limit", "mail", "--each-group", "--rate", "30/m", "--burst", 5)
+    told = await there("queues", "limit", "mail", "--group", "acme/eu", "--concurrency", 9)
+    assert told.out.splitlines() == [
+        "LIMIT OF       CONCURRENCY  RATE   BURST",
+        "queue mail     50           100/s  100",
+        "each group     -            30/m   5",
+        "group acme/eu  9            -      -",
+    ]
+    assert (await there("queues", "limit", "mail", "--json")).value == {
+        "queue": {"concurrency": 50, "rate": 100.0, "burst": None},
+        "group": {"concurrency": None, "rate": 0.5, "burst": 5},
+        "groups": [{"group_key": "acme/eu", "limit": {**nothing, "concurrency": 9}}],
+    }
+    listed = (await there("queues", "list")).out.splitlines()
+    assert listed[0].endswith("HELD  LIMIT")
+    assert listed[1].endswith("0     50 at once, 100/s; each group 30/m (burst 5)")
+    await there("queues", "limit", "mail", "--each-group", "--none")
+    await there("queues", "limit", "mail", "--group", "acme/eu", "--none")
+    assert (await there("queues", "limit", "mail", "--none", "--json")).value == none
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--concurrency", 0), "concurrency"),
+        (("--rate", "fast"), "rate"),
+        (("--rate", "100"), "rate"),
+        (("--burst", 5), "burst"),
+        (("--none", "--rate", "1/s"), "--none"),
+        (("--group", "a", "--each-group", "--none"), "--each-group"),
+        (("--group", "a"), "--concurrency"),
+        (("--group", "a\nb", "--none"), "group"),
+        (("--group", "", "--none"), "group"),
+    ],
+)
+async def test_what_is_no_limit(there: Run, options: tuple[object, ...], word: str) -> None:
+    told = await there("queues", "limit", "mail", *options)
+    assert told.status == 2
+    assert word in told.err
+    assert told.out == ""
+
+
 class TestWhichOne:
     """The API is used where it is configured, unless the command line names a database."""
 

@@ -22,6 +22,7 @@ from mainspring.client.exchange import (
     Request,
     Trial,
 )
+from mainspring.client.limits import ClientLimits
 from mainspring.domain.errors import StoreUnavailable, Unavailable
 
 T = TypeVar("T")
@@ -128,6 +129,9 @@ class Client:
     ) -> None:
         self._address = Address(api_url, api_key, tls)
         self._caller = Caller(self._address, timeout)
+        self.limits = ClientLimits(self._caller.call)
+        """Limits of queues: `await client.limits.set_queue(...)` and so on."""
+
         self.schedules = ClientSchedules(self._caller)
         """Schedules: `await client.schedules.create(...)` and so on."""
 

@@ -20,6 +20,7 @@ from mainspring.domain.errors import (
     TaskNotWaiting,
     UniqueKeyTaken,
 )
+from mainspring.domain.limits import Limit, QueueLimits, check_group_key
 from mainspring.domain.namespaces import plain_key
 from mainspring.domain.status import WAITING, TaskStatus
 from mainspring.domain.task import CancelState, Task
@@ -129,6 +130,21 @@ class Lifecycle:
         if all(state.queue != queue for state in await self._store.queues()):
             raise QueueNotFound(f"there is no queue {queue!r}; see `mainspring queues list`")
         await self._store.resume(queue)
+
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both (None: as it is)."""
+        await self._store.set_limits(check_name(queue, "queue"), whole=whole, group=group)
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or (None) that of every group again."""
+        check_name(queue, "queue")
+        await self._store.set_group_limit(queue, check_group_key(group_key), limit)
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue; none where nobody set any."""
+        return await self._store.limits(check_name(queue, "queue"))
 
     async def _sweep(
         self,

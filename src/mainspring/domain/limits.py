@@ -10,12 +10,12 @@ A rate is a token bucket: in any span of T seconds no more than ``burst + rate *
 import math
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypedDict
 
 import msgspec
 
 from mainspring.domain.errors import InvalidValue
-from mainspring.domain.values import shown
+from mainspring.domain.values import check_key, shown
 
 CONCURRENCY_MAX: Final = 100_000
 RATE_MAX: Final = 1_000_000.0
@@ -76,6 +76,14 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
         return self.burst or max(1, math.ceil(self.rate or 0))
 
 
+class LimitKeywords(TypedDict, total=False):
+    """A limit as keywords; what is not given is without limit."""
+
+    concurrency: int | None
+    rate: float | str | None
+    burst: int | None
+
+
 class QueueLimits(msgspec.Struct, frozen=True, kw_only=True):
     """The limits of a queue and of its groups."""
 
@@ -104,6 +112,11 @@ def checked_limit(
     except InvalidValue as error:
         field = f"{prefix}{error.field}"
         raise InvalidValue(f"{prefix}{error.message}", field=field) from None
+
+
+def check_group_key(value: object, field: str = "group_key") -> str:
+    """Accept the key of a group: 1 to 255 printable characters, compared byte for byte."""
+    return check_key(value, field, "a group key")
 
 
 def too_many_group_limits() -> InvalidValue:

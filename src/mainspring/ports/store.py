@@ -248,7 +248,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     running: int
     oldest_ready_seconds: float | None
     held: int = 0
-    """Due, but their group has not its turn yet or a limit leaves no room. Not among `ready`."""
+    """Of those that are ready: their group has not its turn yet, or a limit leaves no room."""
 
     limit: Limit | None = None
     """Of all tasks of the queue together, if there is one."""

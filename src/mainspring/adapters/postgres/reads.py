@@ -135,12 +135,12 @@ class Reading(StorePart):
 
 
 def _stored_queue(row: Record) -> StoredQueue:
-    base, labels, *counts, held = row[:9]
-    whole, group = (
+    base, labels, *counts = row[:9]
+    limits = (
         Limit(concurrency=concurrency, rate=rate, burst=burst)
         for concurrency, rate, burst in (row[9:12], row[12:15])
     )
-    return StoredQueue(base, tuple(labels or ()), *counts, held, whole, group)
+    return StoredQueue(base, tuple(labels or ()), *counts, *limits)
 
 
 def _query_for(which: TaskFilter) -> Query:

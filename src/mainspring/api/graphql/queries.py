@@ -18,6 +18,7 @@ from mainspring.api.operations import stats_of
 from mainspring.api.schedule_schemas import HistoryQuery
 from mainspring.api.schemas import DeadLetterQuery, StatsOut, TaskPage, TaskQuery
 from mainspring.core.following import follow
+from mainspring.core.limit_view import QueueLimitsView, view_of
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.task_events import TaskEvent, parse_event_id
 from mainspring.domain.status import TaskStatus
@@ -127,6 +128,11 @@ async def queues(info: Request) -> list[QueueState]:
     return await info.context.gateway.queues(info.context.who)
 
 
+async def queue_limits(info: Request, name: str) -> QueueLimitsView:
+    """Return the limits of a queue."""
+    return view_of(await info.context.gateway.limits(info.context.who, name))
+
+
 async def workers(info: Request) -> list[WorkerState]:
     """Return the workers."""
     return await info.context.gateway.workers(info.context.who)
@@ -185,6 +191,11 @@ Query: Final = create_type(
             "What became of the nominal times of a schedule, newest first.",
         ),
         _field(queues, TYPES.many(QueueState), "Queues and their counts."),
+        _field(
+            queue_limits,
+            TYPES.maybe(QueueLimitsView),
+            "The limits of a queue and of its groups.",
+        ),
         _field(workers, TYPES.many(WorkerState), "Workers that are alive."),
         _field(
             stats,
