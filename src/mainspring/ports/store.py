@@ -230,12 +230,16 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """What is due in a queue at one priority; the count stops at a bound."""
+    """What is due in a queue at one priority; the counts stop at a bound."""
 
     queue: str
     priority: int
     ready: int
     oldest_seconds: float
+    """Of those that are not held; 0 when all are."""
+
+    held: int = 0
+    """Of those that are ready."""
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):

@@ -96,6 +96,7 @@ class ShardedReads(ShardedPart):
                 *key,
                 min(sum(one.ready for one in ones), bound),
                 max(one.oldest_seconds for one in ones),
+                min(sum(one.held for one in ones), bound),
             )
             for key, ones in sorted(groups.items())
         ]
