@@ -45,6 +45,16 @@ DECLARE
     twins uuid[] := '{}';
     is_settled boolean := false;
 BEGIN
+    -- Without the new keys the plain insertion of before is a third quicker.
+    IF group_keys IS NULL AND unique_keys IS NULL THEN
+        RETURN QUERY
+        SELECT before.place, before.id, before.conflict
+        FROM mainspring.submit_batch_v1(
+            ids, task_types, payloads, queues, priorities, scheduled_ats, delays, timeouts,
+            retries, backoff_kinds, backoff_bases, backoff_multipliers, backoff_maxima, keys,
+            fingerprints, at) AS before;
+        RETURN;
+    END IF;
     IF queues IS NOT NULL THEN
         INSERT INTO mainspring.queues (name)
         SELECT DISTINCT given.queue FROM unnest(queues) AS given (queue)
@@ -214,14 +224,16 @@ LANGUAGE sql AS $$
             array_agg(t.task->>'key' ORDER BY t.place) AS keys,
             array_agg(t.task->>'fingerprint' ORDER BY t.place) AS fingerprints,
             array_agg(t.task->>'group_key' ORDER BY t.place) AS group_keys,
-            array_agg(t.task->>'unique_key' ORDER BY t.place) AS unique_keys
+            array_agg(t.task->>'unique_key' ORDER BY t.place) AS unique_keys,
+            count(t.task->>'group_key') + count(t.task->>'unique_key') AS with_new_keys
         FROM json_array_elements(batch::json) WITH ORDINALITY AS t (task, place)
     ) AS given
     CROSS JOIN LATERAL mainspring.submit_batch_v2(
         given.ids, given.task_types, given.payloads, given.queues, given.priorities,
         given.scheduled_ats, given.delays, given.timeouts, given.retries, given.backoff_kinds,
         given.backoff_bases, given.backoff_multipliers, given.backoff_maxima, given.keys,
-        given.fingerprints, given.group_keys, given.unique_keys, submit_json_v2.at) AS answer
+        given.fingerprints, CASE WHEN given.with_new_keys > 0 THEN given.group_keys END,
+        CASE WHEN given.with_new_keys > 0 THEN given.unique_keys END, submit_json_v2.at) AS answer
 $$;
 
 -- Refuses what is no key of a task.
