@@ -34,15 +34,18 @@ SELECT id, true AS running FROM told UNION ALL SELECT id, false FROM gone;
 -- name: reschedule
 -- A time in the past is now: age counts from the moment at which the task could run. The guard is
 -- not written as the condition of the index of waiting tasks, which is no way to find one by id.
+-- A task of a group is admitted anew when the time has come.
 -- $1 now or NULL, $2 id, $3 time or NULL.
 -- transition: reschedule
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
-UPDATE mainspring.tasks t SET scheduled_at = greatest(coalesce($3, clock.now), clock.now)
+UPDATE mainspring.tasks t SET
+    scheduled_at = greatest(coalesce($3, clock.now), clock.now),
+    status = CASE WHEN t.group_key IS NULL THEN t.status ELSE 'coming' END
 FROM clock
 WHERE t.id = $2 AND t.status <> 'running'
-RETURNING t.status;
+RETURNING {{shown}} AS status;
 
 -- name: pause
 -- A queue may be paused before its first task.

@@ -1,7 +1,8 @@
 -- name: claim_ids
 -- Leases the tasks of these ids that a claim of this worker could take now. What a ready queue says
 -- of them is not believed: they have to wait here, be due, and be of a type and a queue that the
--- worker serves and that is not paused. All but the lock is looked up by key.
+-- worker serves and that is not paused. All but the lock is looked up by key. Tasks that are to be
+-- admitted first are none of its business.
 -- Those that wait but are early or paused follow without a lane, so that whoever asked can put them
 -- back with their right time. The others are gone, or somebody is dealing with them.
 -- $1 now or NULL, $2 worker, $3 lease seconds, $4 ids, $5 their lanes, $6 task types,
@@ -10,15 +11,18 @@
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), paused AS MATERIALIZED (
-    SELECT coalesce(array_agg(q.name), '{}') AS names FROM mainspring.queues q
-    WHERE q.labels IS NULL AND q.paused
+    SELECT coalesce(array_agg(q.name) FILTER (WHERE q.paused), '{}') AS names,
+        coalesce(array_agg(q.name) FILTER (WHERE q.limited), '{}') AS limited
+    FROM mainspring.queues q
+    WHERE q.labels IS NULL AND (q.paused OR q.limited)
 ), given AS MATERIALIZED (
     SELECT g.id, g.lane FROM unnest($4::uuid[], $5::integer[]) AS g (id, lane)
 ), locked AS MATERIALIZED (
     SELECT t.id, g.lane
     FROM clock, paused, given g
     JOIN mainspring.tasks t ON t.id = ANY (ARRAY[g.id])
-    WHERE t.status <> 'running' AND t.scheduled_at <= clock.now
+    WHERE t.status NOT IN ('running', 'coming', 'held') AND t.scheduled_at <= clock.now
+        AND (t.group_key IS NOT NULL OR t.queue <> ALL (paused.limited))
         AND t.task_type = ANY ($6::text[]) AND t.queue <> ALL (paused.names)
         AND CASE WHEN $7::text[] IS NULL THEN position('@' IN t.queue) = 0
             ELSE t.queue = ANY ($7::text[]) END
@@ -36,16 +40,16 @@ WITH clock AS MATERIALIZED (
     RETURNING t.id, c.lane, t.fencing_token, t.task_type, t.payload, t.queue, t.priority,
         t.scheduled_at, t.created_at, t.started_at, t.attempt_count, t.max_retries,
         t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count,
-        t.schedule, t.nominal_at, t.previous_nominal_at
+        t.schedule, t.nominal_at, t.previous_nominal_at, t.group_key
 )
 SELECT claimed.*, NULL::boolean AS is_paused FROM claimed
 UNION ALL
 SELECT t.id, NULL, NULL, t.task_type, NULL, t.queue, t.priority, t.scheduled_at, NULL, NULL, NULL,
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.queue = ANY (paused.names)
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, t.queue = ANY (paused.names)
 FROM clock, paused, given g
 JOIN mainspring.tasks t ON t.id = ANY (ARRAY[g.id])
 WHERE g.id NOT IN (SELECT c.id FROM locked c)
-    AND t.status <> 'running' AND (t.scheduled_at > clock.now OR t.queue = ANY (paused.names));
+    AND t.status NOT IN ('running', 'coming', 'held') AND (t.scheduled_at > clock.now OR t.queue = ANY (paused.names));
 
 -- name: waiting_entries
 -- Those of some tasks that wait and are due soon, for the ready queue; at least a row with the time.
@@ -58,7 +62,7 @@ FROM clock
 LEFT JOIN (
     unnest($2::uuid[]) AS g (id)
     JOIN mainspring.tasks t ON t.id = ANY (ARRAY[g.id])
-) ON t.status <> 'running' AND t.scheduled_at <= clock.now + make_interval(secs => $3);
+) ON t.status NOT IN ('running', 'coming', 'held') AND t.scheduled_at <= clock.now + make_interval(secs => $3);
 
 -- name: window_state
 -- What a round of feeding the ready queue starts from.
@@ -80,6 +84,7 @@ CROSS JOIN LATERAL (
     FROM mainspring.tasks t
     WHERE t.queue = q.name AND t.priority = p.priority
         AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= $1
+        AND (t.group_key IS NOT NULL OR NOT q.limited)
     ORDER BY t.scheduled_at, t.id
     LIMIT $2
 ) s
