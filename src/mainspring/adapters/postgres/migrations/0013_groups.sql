@@ -80,7 +80,6 @@ CREATE TABLE mainspring.lines (
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
 CREATE INDEX lines_by_turn ON mainspring.lines (queue, priority, turn, ready_at);
-CREATE INDEX lines_by_time ON mainspring.lines (queue, ready_at);
 
 -- The token buckets of groups that have a rate: the tokens that were left at the last look, and how
 -- many admitted tasks waited then, which have theirs already. Both together never exceed the burst.

@@ -72,6 +72,48 @@ BEGIN
 END
 $$;
 
+-- Where nothing is limited, nobody stands in line, and all that became due together is little, nothing has
+-- to be weighed: lets all of it wait to be claimed and returns since when the first of it is due and how
+-- many there were, or nothing.
+CREATE FUNCTION mainspring.pass_v1(
+    gate text, most integer, instant timestamptz, OUT admitted integer, OUT since timestamptz)
+LANGUAGE plpgsql
+SET plan_cache_mode = 'force_generic_plan'
+SET enable_seqscan = off
+SET enable_bitmapscan = off AS $$
+#variable_conflict use_column
+BEGIN
+    IF EXISTS (
+            SELECT FROM mainspring.queues q WHERE q.name = gate AND (
+                q.limited OR q.group_concurrency IS NOT NULL OR q.group_rate IS NOT NULL))
+        OR EXISTS (SELECT FROM mainspring.lines l WHERE l.queue = gate)
+        OR EXISTS (SELECT FROM mainspring.groups o WHERE o.queue = gate)
+    THEN
+        RETURN;
+    END IF;
+    WITH due AS MATERIALIZED (
+        SELECT t.id FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = gate AND t.status = 'coming' AND t.scheduled_at <= instant
+        ORDER BY t.scheduled_at
+        LIMIT most + 1
+        FOR UPDATE SKIP LOCKED
+    ), stock AS MATERIALIZED (
+        SELECT FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = gate AND t.group_key IS NOT NULL
+            AND t.status IN ('pending', 'retrying')
+        LIMIT most + 1
+    ), passed AS (
+        UPDATE mainspring.tasks t
+        SET status = CASE WHEN t.attempt_count > 0 THEN 'retrying' ELSE 'pending' END
+        FROM due d
+        WHERE t.id = ANY (ARRAY[d.id]) AND t.status NOT IN ('pending', 'retrying', 'running', 'held')
+            AND (SELECT count(*) FROM due) + (SELECT count(*) FROM stock) <= most
+        RETURNING t.scheduled_at
+    )
+    SELECT count(*), min(p.scheduled_at) INTO admitted, since FROM passed p;
+END
+$$;
+
 -- Admits from the gates of the queues that a worker serves, as many of each priority as make what waits
 -- of it to be claimed up to `most`. With `most` 0 nothing is admitted: the buckets of the groups that are
 -- given as freed are looked at, and those of their queues, so that they fill from now on.
@@ -151,6 +193,20 @@ BEGIN
             names := ARRAY(
                 SELECT s.name FROM mainspring.queues s
                 WHERE s.base = gate AND (s.labels IS NULL OR s.labels <@ offered));
+        END IF;
+        IF most > 0 THEN
+            SELECT p.admitted, p.since INTO admitted, since
+            FROM mainspring.pass_v1(gate, most, instant) p;
+            IF admitted > 0 THEN
+                UPDATE mainspring.gates w
+                SET ready_at = NULL, changed = false, limited_at = NULL, tokens = NULL, refilled_at = NULL
+                WHERE w.queue = gate AND (w.ready_at IS NOT NULL OR w.limited_at IS NOT NULL);
+                queue := gate;
+                rated := NULL;
+                wait := NULL;
+                RETURN NEXT;
+                CONTINUE;
+            END IF;
         END IF;
         IF most > 0 THEN
             PERFORM mainspring.line_up_v1(gate, q.limited, g.turns, instant);
@@ -343,10 +399,10 @@ BEGIN
                 CASE WHEN s.tokens - n.count + 1e-9 < 1
                     THEN mainspring.next_token_v1(instant, s.rate, s.tokens - n.count) END AS until
             FROM states s
-            CROSS JOIN LATERAL (
-                SELECT coalesce(sum(c.count), 0)::integer AS count FROM counted c
-                WHERE c.group_key = s.group_key
-            ) n
+            LEFT JOIN (
+                SELECT c.group_key, sum(c.count)::integer AS count FROM counted c GROUP BY c.group_key
+            ) i ON i.group_key = s.group_key
+            CROSS JOIN LATERAL (SELECT coalesce(i.count, 0) AS count) n
         ), filled AS (
             INSERT INTO mainspring.buckets AS b (
                 queue, group_key, tokens, waiting, refilled_at, full_at)
@@ -417,8 +473,14 @@ BEGIN
                 ELSE mainspring.next_token_v1(instant, q.rate, g.tokens)
             END;
         END IF;
-        SELECT CASE WHEN min(l.ready_at) IS NOT NULL THEN greatest(min(l.ready_at), queue_until) END
-        INTO next_look FROM mainspring.lines l WHERE l.queue = gate;
+        SELECT l.ready_at INTO next_look FROM mainspring.lines l
+        WHERE l.queue = gate AND l.ready_at <= instant LIMIT 1;
+        IF NOT FOUND THEN
+            SELECT min(l.ready_at) INTO next_look FROM mainspring.lines l WHERE l.queue = gate;
+        END IF;
+        IF next_look IS NOT NULL THEN
+            next_look := greatest(next_look, queue_until);
+        END IF;
         UPDATE mainspring.gates w SET
             ready_at = next_look, changed = g.changed AND most = 0, limited_at = g.limited_at,
             tokens = g.tokens, waiting = g.waiting,
