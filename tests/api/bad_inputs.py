@@ -218,7 +218,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     ),
     "timezone": ZONES,
     "cron": CRONS,
-    "key": KEYS,
+    **dict.fromkeys(("key", "group_key", "unique_key"), KEYS),
     **dict.fromkeys(("priority", "max_retries", "count", "limit", "fencing_token"), WHOLE),
     **dict.fromkeys(
         (

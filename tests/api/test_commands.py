@@ -142,6 +142,25 @@ async def test_errors_have_the_same_statuses(there: Run) -> None:
     assert "used before for a different task" in conflict.err
 
 
+async def test_group_and_unique_keys(there: Run, tmp_path: Path) -> None:
+    keys = ("--group-key", "7", "--unique-key", "u", "--in", "1h")
+    made = (await there("tasks", "submit", "t", *keys, "--json")).value
+    assert (made["group_key"], made["unique_key"], made["held"]) == ("7", "u", False)
+    again = await there("tasks", "submit", "t", *keys)
+    assert again.out == made["task_id"] + "\n"
+    assert "a task with the unique key 'u' is live; this is that one" in again.err
+    both = await there("tasks", "submit", "t", "--key", "k", "--unique-key", "u")
+    assert both.status == 2
+    assert "unique_key and key are both given" in both.err
+    lines = [{"task_type": "t", "unique_key": "u", "group_key": str(n)} for n in (7, 8, 8)]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    done = await there("tasks", "import", "tasks.jsonl", "--json")
+    assert done.value == {"stored": 1, "repeated": 2, "refused": 0}
+    found = (await there("tasks", "list", "--group-key", "7", "--json")).lines
+    assert [task["task_id"] for task in found] == [made["task_id"]]
+    assert "unique_key         u\n" in (await there("tasks", "get", made["task_id"])).out
+
+
 async def test_waiting(there: Run, worker: Callable[[], Any]) -> None:
     late = await there("tasks", "submit", "t", "--wait", "--wait-timeout", "0.2s", "--json")
     assert late.status == 1

@@ -18,8 +18,8 @@ class KeyRule(msgspec.Struct, frozen=True):
 
     field: str
     source: KeySource
-    names: tuple[str, ...] = ()
-    """Of the handler's parameters those that the function takes."""
+    names: tuple[str, ...] | None = None
+    """Of the handler's parameters those that the function takes; None: all."""
 
     def key_of(self, arguments: Callable[[], Mapping[str, Any]]) -> str | None:
         """Return the key for what `arguments` returns: the parameters as the handler will get them.
@@ -29,7 +29,9 @@ class KeyRule(msgspec.Struct, frozen=True):
         if isinstance(self.source, str):
             return self.source
         given = arguments()
-        key: object = self.source(**{name: given[name] for name in self.names if name in given})
+        if self.names is not None:
+            given = {name: given[name] for name in self.names if name in given}
+        key: object = self.source(**given)
         return None if key is None else check_key(key, self.field, _what(self.field))
 
 
@@ -54,11 +56,11 @@ def key_rule(field: str, source: object, parameters: Sequence[str] | None) -> Ke
 
 def _names(
     field: str, function: Callable[..., Any], parameters: Sequence[str] | None
-) -> tuple[str, ...]:
+) -> tuple[str, ...] | None:
     found: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is parameter.VAR_KEYWORD:
-            return tuple(parameters or found)
+            return None
         is_named = parameter.kind in {parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY}
         if not is_named or (parameters is not None and name not in parameters):
             known = ", ".join(parameters or ()) or "none"
