@@ -109,6 +109,9 @@ async def test_a_foreign_thing_is_the_same_as_a_missing_one(rpc: Rpc) -> None:
             known = method.input_type.fields_by_name
             if name == "ScheduleService.Create" or not {"task_id", "name"} & set(known):
                 continue
+            if name.startswith("QueueService.") and name != "QueueService.Resume":
+                # A queue of that name is one of their own namespace, and may be set up beforehand.
+                continue
             theirs = await status_of(other, name, task_id)
             nobodys = await status_of(other, name, missing)
             assert theirs[0] == nobodys[0] == "NOT_FOUND", (name, theirs)

@@ -129,6 +129,7 @@ async def test_each_namespace_has_limits_of_its_own(api: Api, rpc: Rpc) -> None:
         await api.client(namespace=f"{rpc.namespace}-2") as other,
         await api.client(namespace=rpc.namespace, queues=("web",)) as web,
         await api.client(Scope.READ, Scope.SUBMIT, namespace=rpc.namespace) as plain,
+        await api.client(Scope.ADMIN, namespace=rpc.namespace) as admin,
     ):
         await acme.put(MAIL, json={"queue": {"concurrency": 1}})
         await acme.put(ACME, json={"concurrency": 2})
@@ -144,6 +145,8 @@ async def test_each_namespace_has_limits_of_its_own(api: Api, rpc: Rpc) -> None:
             assert (told.status_code, told.json()["code"]) == (403, "forbidden")
             told = await plain.request(method, path, json=body)
             assert told.status_code == (200 if method == "GET" else 403)
+            told = await admin.request(method, path, json=body)
+            assert told.status_code == (403 if method == "GET" else 200)
 
 
 async def test_each_change_is_on_record(api: Api, rpc: Rpc, client: httpx.AsyncClient) -> None:

@@ -79,12 +79,12 @@ class LimitRoutes:
             message = "nothing is given; give queue, group, or both, and {} for no limit"
             raise InvalidValue(message, field="queue")
         try:
-            await self._gateway.set_limits(call.who, queue, whole=whole, group=group)
+            limits = await self._gateway.set_limits(call.who, queue, whole=whole, group=group)
         except InvalidValue as error:
             # Where the tasks are divided, a low limit of the queue cannot be.
             where = "queue." if error.field in {"concurrency", "burst"} else ""
             raise InvalidValue(f"{where}{error.message}", field=f"{where}{error.field}") from None
-        return await self.limits(call)
+        return Response(value=view_of(limits))
 
     async def set_group_limit(self, call: Call) -> Response:
         """Limit one group."""

@@ -208,11 +208,14 @@ class Gateway:
         *,
         whole: Limit | None = None,
         group: Limit | None = None,
-    ) -> None:
-        """Replace the limit of a queue, that of each of its groups, or both (None: as it is)."""
+    ) -> QueueLimits:
+        """Replace the limit of a queue, that of each of its groups, or both (None: as it is), and
+        return its limits.
+        """
         who.require(Scope.ADMIN)
         stored = who.stored_queue(check_name(queue, "queue"))
         await self._store.set_limits(stored, whole=whole, group=group)
+        return await self._store.limits(stored)
 
     async def set_group_limit(
         self, who: Principal, queue: str, group_key: str, limit: Limit | None
