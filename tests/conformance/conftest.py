@@ -83,7 +83,7 @@ def needs_fresh_database() -> bool:
     return False
 
 
-QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
+QUEUED = frozenset({"claim", "groups", "order", "queues", "reschedule", "rescue"})
 """The modules that also run with a ready queue before the store: what claims may find."""
 
 SHARDED = frozenset(

@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from conformance.scene import BOOM, LEASE_SECONDS, Scene
 from mainspring.domain.limits import Limit
 from mainspring.domain.status import TaskStatus
@@ -26,6 +28,7 @@ async def test_a_task_of_a_group_is_claimed_like_any_other(scene: Scene) -> None
     assert (task.status, task.group_key) == (TaskStatus.COMPLETED, "acme")
 
 
+@pytest.mark.one_store
 async def test_groups_start_evenly_many(scene: Scene) -> None:
     await scene.submit_many(40, group_key="big")
     scene.clock.advance(1)
@@ -37,6 +40,7 @@ async def test_groups_start_evenly_many(scene: Scene) -> None:
     assert await scene.claim(5) == []
 
 
+@pytest.mark.one_store
 async def test_a_group_that_comes_later_has_no_credit_for_its_absence(scene: Scene) -> None:
     await scene.submit_many(60, group_key="old")
     assert keys_of(await scene.claim(30)) == {"old": 30}
@@ -69,6 +73,7 @@ async def test_no_more_of_a_group_run_than_its_limit(scene: Scene) -> None:
     assert await scene.claim(10) == []
 
 
+@pytest.mark.one_store
 async def test_no_more_of_a_queue_run_than_its_limit(scene: Scene) -> None:
     await scene.store.set_limits("default", whole=Limit(concurrency=3))
     await scene.submit_many(4)
@@ -82,6 +87,7 @@ async def test_no_more_of_a_queue_run_than_its_limit(scene: Scene) -> None:
     assert len(await scene.claim(10)) == 3
 
 
+@pytest.mark.one_store
 async def test_a_limit_on_a_full_queue_holds_from_the_next_claim_on(scene: Scene) -> None:
     await scene.submit_many(20)
     running = await scene.claim(4)
@@ -125,6 +131,7 @@ async def test_a_retry_a_snooze_and_a_rescue_leave_the_room_to_others(scene: Sce
     assert (lease.id, lease.attempt) == (first, 2)
 
 
+@pytest.mark.one_store
 async def test_what_is_held_says_so_and_is_counted_as_ready(scene: Scene) -> None:
     await scene.store.set_limits("default", group=Limit(concurrency=1))
     ids = await scene.submit_many(3, group_key="a")
@@ -172,6 +179,7 @@ async def test_only_what_the_worker_can_take_is_admitted(scene: Scene) -> None:
     assert await scene.claim(5, task_types=("unknown",)) == []
 
 
+@pytest.mark.one_store
 async def test_no_more_start_than_the_rate_allows(scene: Scene) -> None:
     await scene.store.set_limits("default", whole=Limit(rate=2.0, burst=3))
     await scene.submit_many(20, group_key="a")
@@ -204,6 +212,7 @@ async def test_tasks_of_the_future_come_when_they_are_due(scene: Scene) -> None:
     assert len(await scene.claim(5)) == 1
 
 
+@pytest.mark.one_store
 async def test_many_that_claim_at_once_never_pass_a_limit(scene: Scene) -> None:
     await scene.store.set_limits("default", whole=Limit(concurrency=7), group=Limit(concurrency=3))
     for key in "abcd":

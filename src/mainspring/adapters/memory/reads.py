@@ -132,6 +132,11 @@ class MemoryReads:
                 can_take(worker.labels, worker.queues, queue)
                 for worker in Branches(self._tables).live_workers(now)
             ),
+            held=sum(
+                row.is_held(now)
+                for row in self._tables.live.values()
+                if base_of(row.queue) == base_of(queue)
+            ),
             limit=limits.queue,
             group_limit=limits.group,
         )

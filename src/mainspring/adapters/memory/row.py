@@ -40,6 +40,9 @@ class Row:
     status: TaskStatus
     group_key: str | None = None
     unique_key: str | None = None
+    is_admitted: bool = True
+    """Whether it may be claimed when it is due; what stands in line at a gate may not."""
+
     attempt_count: int = 0
     crash_count: int = 0
     tick: TickRef | None = None
@@ -125,11 +128,16 @@ class Row:
             backoff=self.backoff,
             crash_count=self.crash_count,
             tick=self.tick,
+            group_key=self.group_key,
         )
 
     def is_ready(self, now: datetime) -> bool:
         """Say whether the task waits and is due."""
         return self.status in WAITING and self.scheduled_at <= now
+
+    def is_held(self, now: datetime) -> bool:
+        """Say whether the task is due and has to be admitted first."""
+        return self.is_ready(now) and not self.is_admitted
 
     def task(self, now: datetime) -> Task:
         """Return the task as people see it."""
@@ -142,6 +150,7 @@ class Row:
             labels=labels_of(self.queue),
             group_key=self.group_key or None,
             unique_key=self.unique_key,
+            held=self.is_held(now),
             priority=self.priority,
             level=level_of(self.priority),
             status=self.status,

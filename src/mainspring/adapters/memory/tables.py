@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from uuid import UUID
 
+from mainspring.adapters.memory.groups import Gates
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.waiting import Waiting
 from mainspring.adapters.memory.wakeups import Board
@@ -57,6 +58,7 @@ class Tables:
         self.workers: dict[str, WorkerState] = {}
         self.months: set[str] = set()
         self.waiting = Waiting(limit_seconds)
+        self.gates = Gates()
         self._expiries: list[tuple[datetime, int, Row]] = []
 
     def now(self) -> datetime:
@@ -79,7 +81,7 @@ class Tables:
         self._enliven(row)
         insort(self.ids, row.id)
         self.queues.setdefault(row.queue, False)
-        self.waiting.add(row)
+        self._let_wait(row)
 
     def delete(self, row: Row) -> None:
         """Forget a finished task for good."""
@@ -94,7 +96,7 @@ class Tables:
         if not allows(transition, row.status):
             return False
         if row.status in WAITING:
-            self.waiting.remove(row)
+            self._waiting_place(row).remove(row)
         elif row.status is TaskStatus.FAILED:
             del self.dead[row.id]
             self._enliven(row)
@@ -104,10 +106,22 @@ class Tables:
         if scheduled_at is not None:
             row.scheduled_at = scheduled_at
         if row.status in WAITING:
-            self.waiting.add(row)
+            self._let_wait(row)
         if row.status not in LIVE:
             self._finish(row)
         return True
+
+    def hold(self, row: Row) -> None:
+        """Let a waiting task stand in line; without a group key it is of the group ''."""
+        self.waiting.remove(row)
+        row.group_key = row.group_key or ""
+        self.gates.add(row)
+
+    def admit(self, row: Row) -> None:
+        """Let a task that stands in line wait to be claimed."""
+        self.gates.remove(row)
+        row.is_admitted = True
+        self.waiting.add(row)
 
     def lease(self, row: Row, worker_id: str, lease_seconds: float) -> None:
         """Give a waiting task to a worker."""
@@ -130,6 +144,12 @@ class Tables:
             if row.status is TaskStatus.RUNNING and row.lease_expires_at == expires_at:
                 count += 1
                 yield row
+
+    def _let_wait(self, row: Row) -> None:
+        (self.waiting if row.group_key is None else self.gates).add(row)
+
+    def _waiting_place(self, row: Row) -> Waiting | Gates:
+        return self.waiting if row.is_admitted else self.gates
 
     def _expect_expiry(self, row: Row) -> None:
         if row.lease_expires_at is not None:

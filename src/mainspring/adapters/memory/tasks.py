@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from mainspring.adapters.memory.admission import Admission
 from mainspring.adapters.memory.placement import Branches
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables, UsedKey
@@ -56,6 +57,7 @@ class MemoryTasks:
         """Lease due tasks by turn and rank."""
         tables = self._tables
         now = tables.now()
+        gate_wait = Admission(tables).admit(request, now)
         queues = {
             queue
             for queue, paused in tables.queues.items()
@@ -64,7 +66,7 @@ class MemoryTasks:
             and (request.queues is None or queue in request.queues)
         }
         shares: dict[str, int] = {}
-        waits: list[float] = []
+        waits: list[float] = [] if gate_wait is None else [gate_wait]
         if request.labels:
             whole, shares, wait = Branches(tables).claimable(request, now)
             queues.update(whole)
@@ -83,6 +85,7 @@ class MemoryTasks:
             leases += self._take(part, request, served)
         if shares:
             leases.sort(key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))
+        Admission(tables).settle(request, now)
         next_due = tables.waiting.next_due(wanted, now)
         if next_due is not None:
             waits.append((next_due - now).total_seconds())
