@@ -185,7 +185,7 @@ async def test_no_more_start_than_the_rate_allows(scene: Scene) -> None:
     await scene.submit_many(20, group_key="a")
     assert len(await scene.claim(10)) == 3
     assert await scene.claim(10) == []
-    scene.clock.advance(0.5)
+    scene.clock.advance(0.501)
     assert len(await scene.claim(10)) == 1
     scene.clock.advance(10)
     assert len(await scene.claim(10)) == 3

@@ -106,6 +106,7 @@ class Controlling(Claiming, Reading):
     def _reconsider(self) -> None:
         """Let workers look anew at what the limits of before held back."""
         self.read_from_the_beginning()
+        self.expect_room()
         self._announcer.ready()
 
 

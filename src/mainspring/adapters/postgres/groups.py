@@ -1,6 +1,7 @@
 """Admitting tasks of groups and of queues with limits."""
 
 import asyncio
+import math
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -66,17 +67,28 @@ class Admitting(StorePart):
             self._gate_at = None
             self._freed.clear()
         else:
-            self._gate_at = asyncio.get_running_loop().time() + due
+            self._gate_at = self._instant() + due
 
     @property
     def is_gated(self) -> bool:
         """Whether a gate is worth looking at, as far as is known."""
-        return self._gate_at is not None and asyncio.get_running_loop().time() >= self._gate_at
+        return self._gate_at is not None and self._instant() >= self._gate_at
 
     @property
     def is_worth_a_look(self) -> bool:
         """Whether a look at the gates may lead to something: now, or as room was made."""
         return self.is_gated or (self._gate_at is not None and bool(self._freed))
+
+    @property
+    def gate_seconds(self) -> float | None:
+        """Seconds until a gate is worth looking at, as far as the last claim saw."""
+        if self._gate_at is None or self.is_gated:
+            return None
+        return self._gate_at - self._instant()
+
+    def expect_room(self) -> None:
+        """Let the next claim look at the gates: limits were changed."""
+        self._gate_at = -math.inf
 
     async def admit(self, request: ClaimRequest) -> Admission:
         """Look at the gates of the queues that a request is about."""
@@ -121,6 +133,10 @@ class Admitting(StorePart):
             [queue for queue, _ in groups],
             [group_key for _, group_key in groups],
         )
+
+    def _instant(self) -> float:
+        now = self._now()
+        return asyncio.get_running_loop().time() if now is None else now.timestamp()
 
     def _bands(self, request: ClaimRequest) -> tuple[Any, Any, Any]:
         if request.lanes is None:
