@@ -5,6 +5,7 @@ import pytest
 from conformance.scene import Scene
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.limits import Limit, QueueLimits
+from mainspring.ports.store import Backlog
 
 TWO = Limit(concurrency=2)
 FAST = Limit(rate=100.0, burst=250)
@@ -79,3 +80,37 @@ async def test_only_so_many_groups_have_limits_of_their_own(
     await scene.store.set_group_limit("q", "two", None)
     await scene.store.set_group_limit("q", "three", TWO)
     assert set((await scene.store.limits("q")).groups) == {"one", "three"}
+
+
+async def test_what_is_held_is_counted_and_does_not_age(scene: Scene) -> None:
+    await scene.store.set_limits("default", group=Limit(concurrency=1))
+    await scene.submit_many(3, group_key="acme")
+    assert len(await scene.claim(5)) == 1
+    scene.clock.advance(7)
+    (queue,) = await scene.store.queues()
+    assert (queue.ready, queue.held, queue.running) == (2, 2, 1)
+    assert queue.oldest_ready_seconds == 7.0
+    assert await scene.store.backlogs(100) == [Backlog("default", 5, 2, 0.0, 2)]
+    assert await scene.store.backlogs(1) == [Backlog("default", 5, 1, 0.0, 1)]
+    scene.clock.advance(1)
+    await scene.submit(priority=5)
+    scene.clock.advance(1)
+    assert await scene.store.backlogs(100) == [Backlog("default", 5, 3, 1.0, 2)]
+
+
+@pytest.mark.one_store
+async def test_a_limit_that_is_taken_away_holds_nothing_back(scene: Scene) -> None:
+    store = scene.store
+    await store.set_limits("default", whole=Limit(rate=0.001), group=Limit(concurrency=1))
+    await scene.submit_many(4, group_key="acme")
+    await scene.submit_many(4)
+    assert len(await scene.claim(10)) == 1
+    assert await scene.claim(10) == []
+    await store.set_limits("default", whole=Limit())
+    assert [lease.group_key for lease in await scene.claim(10)] != []
+    await store.set_group_limit("default", "acme", Limit(concurrency=3))
+    await scene.claim(10)
+    await store.set_limits("default", group=Limit())
+    await store.set_group_limit("default", "acme", None)
+    await scene.claim(10)
+    assert (await store.queues())[0].running == 8

@@ -92,14 +92,11 @@ class MemoryReads:
     async def backlogs(self, bound: int) -> list[Backlog]:
         """Return what is due, by queue and priority."""
         now = self._tables.now()
-        due: dict[tuple[str, int], list[datetime]] = {}
+        due: dict[tuple[str, int], list[Row]] = {}
         for row in self._tables.live.values():
             if row.is_ready(now):
-                due.setdefault((base_of(row.queue), row.priority), []).append(row.scheduled_at)
-        return [
-            Backlog(queue, priority, min(len(times), bound), (now - min(times)).total_seconds())
-            for (queue, priority), times in sorted(due.items())
-        ]
+                due.setdefault((base_of(row.queue), row.priority), []).append(row)
+        return [_backlog(rows, bound, now) for _, rows in sorted(due.items())]
 
     def _newest_first(self, before: UUID | None) -> Iterator[Row]:
         ids = self._tables.ids
@@ -140,6 +137,17 @@ class MemoryReads:
             limit=limits.queue,
             group_limit=limits.group,
         )
+
+
+def _backlog(rows: Sequence[Row], bound: int, now: datetime) -> Backlog:
+    times = [row.scheduled_at for row in rows if not row.is_held(now)]
+    return Backlog(
+        base_of(rows[0].queue),
+        rows[0].priority,
+        min(len(rows), bound),
+        (now - min(times, default=now)).total_seconds(),
+        min(len(rows) - len(times), bound),
+    )
 
 
 def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
