@@ -64,8 +64,9 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`FairShare.served` of the claimer: turns continue from there, so shares stay exact."""
 
     freed: tuple[tuple[str, str], ...] = ()
-    """Queues and group keys of which the claimer settled tasks since its last claim: their limits
-    may leave room again. A hint; a group that is not named here is looked at within half a second.
+    """Queues and group keys of which tasks ended in transactions of their handlers since the last
+    claim: limits may leave room again. What is settled the store sees by itself, and a group that
+    is not named here is looked at within some seconds.
     """
 
 

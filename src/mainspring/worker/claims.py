@@ -102,6 +102,7 @@ class Claimer:
             lanes=self._options.lanes,
             labels=self._options.labels,
             served=share.served,
+            freed=self._attempts.completer.take_freed(),
         )
         sent = self._clock.monotonic()
         claim = await self._store.claim(request)

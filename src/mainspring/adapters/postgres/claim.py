@@ -166,9 +166,9 @@ class Claiming(Admitting):
                 self.learn_gates(found.gate_due)
                 if len(leases) >= request.limit or not self.is_worth_a_look:
                     break
-                if admission is None or admission.count:
+                if admission is None or admission.admitted:
                     admission = await self._let_in(_rest(request, leases), rated)
-                if not admission.count:
+                if not admission.admitted:
                     break
         except MainspringError:
             if not leases:

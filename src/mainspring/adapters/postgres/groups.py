@@ -33,7 +33,7 @@ Group = tuple[str, str]
 class Admission(NamedTuple):
     """What a look at the gates led to."""
 
-    count: int
+    admitted: int
     since: dict[str, datetime]
     """Of each queue of which something was admitted, since when the first of it is due."""
 

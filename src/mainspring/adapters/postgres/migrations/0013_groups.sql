@@ -72,14 +72,15 @@ CREATE TABLE mainspring.lines (
     priority smallint NOT NULL,
     -- How many starts it had, counted from the turn that was served when it came: the lowest is next.
     turn bigint NOT NULL,
-    -- When a limit may leave room again; the past when it is to be looked at.
-    ready_at timestamptz NOT NULL,
+    -- When a limit may leave room again; NULL: it is to be looked at.
+    until timestamptz,
     -- How many looks in a row found that too much of its group runs.
     looks smallint NOT NULL DEFAULT 0,
     PRIMARY KEY (queue, group_key, priority)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX lines_by_turn ON mainspring.lines (queue, priority, turn, ready_at);
+CREATE INDEX lines_by_turn ON mainspring.lines (queue, priority, turn) WHERE until IS NULL;
+CREATE INDEX lines_by_time ON mainspring.lines (queue, until) WHERE until IS NOT NULL;
 
 -- The token buckets of groups that have a rate: the tokens that were left at the last look, and how
 -- many admitted tasks waited then, which have theirs already. Both together never exceed the burst.
@@ -94,4 +95,4 @@ CREATE TABLE mainspring.buckets (
     PRIMARY KEY (queue, group_key)
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_cost_delay = 0);
 
-CREATE INDEX buckets_by_age ON mainspring.buckets (full_at) WHERE waiting = 0;
+CREATE INDEX buckets_by_age ON mainspring.buckets (queue, full_at) WHERE waiting = 0;

@@ -63,8 +63,8 @@ BEGIN
     )
     SELECT array_agg(h.group_key), array_agg(h.priority) INTO came_groups, came_priorities
     FROM (SELECT DISTINCT held.group_key, held.priority FROM held) h;
-    INSERT INTO mainspring.lines (queue, group_key, priority, turn, ready_at)
-    SELECT gate, c.group_key, c.priority, turns[c.priority + 1], instant
+    INSERT INTO mainspring.lines (queue, group_key, priority, turn)
+    SELECT gate, c.group_key, c.priority, turns[c.priority + 1]
     FROM unnest(came_groups, came_priorities) AS c (group_key, priority)
     ORDER BY c.group_key, c.priority
     ON CONFLICT DO NOTHING;
@@ -211,11 +211,12 @@ BEGIN
         IF most > 0 THEN
             PERFORM mainspring.line_up_v1(gate, q.limited, g.turns, instant);
             IF g.changed THEN
-                UPDATE mainspring.lines l SET ready_at = instant, looks = 0
-                WHERE l.queue = gate AND l.ready_at > instant;
+                UPDATE mainspring.lines l SET until = NULL, looks = 0
+                WHERE l.queue = gate AND l.until IS NOT NULL;
             ELSIF freed <> '{}' THEN
-                UPDATE mainspring.lines l SET ready_at = instant, looks = 0
-                WHERE l.queue = gate AND l.group_key = ANY (freed) AND l.ready_at > instant;
+                UPDATE mainspring.lines l SET until = NULL, looks = 0
+                WHERE l.queue = gate AND l.group_key = ANY (freed)
+                    AND coalesce(l.until, 'infinity') <> 'infinity';
             END IF;
         END IF;
 
@@ -276,10 +277,21 @@ BEGIN
             FROM bands b
             CROSS JOIN LATERAL (
                 SELECT n.group_key, greatest(n.turn, b.served) AS tag FROM mainspring.lines n
-                WHERE n.queue = gate AND n.priority = b.priority AND n.ready_at <= instant
+                WHERE n.queue = gate AND n.priority = b.priority AND n.until IS NULL
                 ORDER BY n.turn
                 LIMIT CASE WHEN b.want > 0 THEN 2 * b.want + 20 ELSE 0 END
             ) l
+            UNION ALL
+            SELECT b.band, b.priority, b.high, b.low, b.want, l.group_key, greatest(l.turn, b.served),
+                greatest(l.turn - b.served, 0)
+            FROM (
+                SELECT n.group_key, n.priority, n.turn FROM mainspring.lines n
+                WHERE n.queue = gate AND n.until <= instant
+                ORDER BY n.until
+                LIMIT CASE WHEN most > 0 AND coalesce(queue_room, 1) > 0 THEN 200 ELSE 0 END
+            ) l
+            JOIN bands b ON b.priority = l.priority
+            WHERE b.want > 0
             UNION ALL
             SELECT NULL, n.priority, NULL, NULL, 0, n.group_key, n.turn, 0
             FROM mainspring.lines n
@@ -436,14 +448,24 @@ BEGIN
             LEFT JOIN counted c ON c.group_key = l.group_key AND c.priority = l.priority
         ) x;
 
+        IF rated IS NOT NULL THEN
+            -- Without their rows they are full, as they have been for long.
+            DELETE FROM mainspring.buckets b
+            WHERE b.queue = gate AND b.group_key = ANY (ARRAY(
+                SELECT o.group_key FROM mainspring.buckets o
+                WHERE o.queue = gate AND o.waiting = 0 AND o.full_at < instant - interval '1 hour'
+                ORDER BY o.full_at
+                LIMIT 100));
+        END IF;
+
         -- Lines in which nobody stands any more go; the others have their turn and their time.
         WITH given AS MATERIALIZED (
-            SELECT * FROM unnest(
+            SELECT gate AS queue, l.* FROM unnest(
                 line_groups, line_priorities, line_turns, line_full, line_untils, line_short)
                 AS l (group_key, priority, turn, is_full, until, is_short)
         ), gone AS (
             DELETE FROM mainspring.lines l USING given n
-            WHERE l.queue = gate AND l.group_key = ANY (ARRAY[n.group_key])
+            WHERE l.queue = ANY (ARRAY[n.queue]) AND l.group_key = ANY (ARRAY[n.group_key])
                 AND l.priority = ANY (ARRAY[n.priority]) AND (n.turn IS NOT NULL OR n.is_short)
                 AND NOT EXISTS (
                     SELECT FROM mainspring.tasks t
@@ -454,14 +476,12 @@ BEGIN
         UPDATE mainspring.lines l SET
             turn = coalesce(n.turn, l.turn),
             looks = CASE WHEN n.is_full AND n.turn IS NULL THEN least(l.looks + 1, 3) ELSE 0 END,
-            ready_at = CASE
-                WHEN n.is_full THEN instant + make_interval(secs => 0.5 * 2 ^ l.looks)
-                ELSE coalesce(n.until, least(l.ready_at, instant))
-            END
+            until = CASE WHEN n.is_full THEN instant + make_interval(secs => 0.5 * 2 ^ l.looks)
+                ELSE n.until END
         FROM given n
-        WHERE l.queue = gate AND l.group_key = ANY (ARRAY[n.group_key])
+        WHERE l.queue = ANY (ARRAY[n.queue]) AND l.group_key = ANY (ARRAY[n.group_key])
             AND l.priority = ANY (ARRAY[n.priority])
-            AND (n.turn IS NOT NULL OR n.is_full OR n.until IS NOT NULL OR l.ready_at > instant)
+            AND (n.turn IS NOT NULL OR n.is_full OR n.until IS NOT NULL OR l.until IS NOT NULL)
             AND (n.group_key, n.priority) NOT IN (SELECT d.group_key, d.priority FROM gone d);
 
         g.waiting := waiting_now + admitted;
@@ -473,13 +493,16 @@ BEGIN
                 ELSE mainspring.next_token_v1(instant, q.rate, g.tokens)
             END;
         END IF;
-        SELECT l.ready_at INTO next_look FROM mainspring.lines l
-        WHERE l.queue = gate AND l.ready_at <= instant LIMIT 1;
-        IF NOT FOUND THEN
-            SELECT min(l.ready_at) INTO next_look FROM mainspring.lines l WHERE l.queue = gate;
-        END IF;
-        IF next_look IS NOT NULL THEN
-            next_look := greatest(next_look, queue_until);
+        IF EXISTS (
+            SELECT FROM mainspring.lines l WHERE l.queue = gate AND l.until IS NULL
+            ORDER BY l.priority, l.turn LIMIT 1)
+        THEN
+            next_look := greatest(instant, queue_until);
+        ELSE
+            next_look := (
+                SELECT greatest(l.until, queue_until) FROM mainspring.lines l
+                WHERE l.queue = gate AND l.until IS NOT NULL
+                ORDER BY l.until LIMIT 1);
         END IF;
         UPDATE mainspring.gates w SET
             ready_at = next_look, changed = g.changed AND most = 0, limited_at = g.limited_at,
