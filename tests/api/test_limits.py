@@ -215,3 +215,28 @@ async def test_graphql_shows_them(client: httpx.AsyncClient) -> None:
             },
         }
     }
+
+
+async def test_workers_of_any_language_are_held_to_them(client: httpx.AsyncClient) -> None:
+    await client.put(MAIL, json={"group": {"concurrency": 1}})
+    tasks = [{"task_type": "t", "queue": "mail", "group_key": key} for key in "aaab"]
+    assert (await client.post("/v1/tasks/batch", json={"tasks": tasks})).json()["stored"] == 4
+    claim = {"worker_id": "w", "task_types": ["t"], "limit": 10}
+    first, second = (await client.post("/v1/leases", json=claim)).json()["leases"]
+    assert (await client.post("/v1/leases", json=claim)).json()["leases"] == []
+    (queue,) = (await client.get("/v1/queues")).json()["queues"]
+    assert (queue["ready"], queue["held"], queue["running"]) == (2, 2, 2)
+    listed = (await client.get("/v1/tasks", params={"group_key": "a"})).json()["tasks"]
+    assert sorted((task["status"], task["held"]) for task in listed) == [
+        ("pending", True),
+        ("pending", True),
+        ("running", False),
+    ]
+    ids = {task["task_id"] for task in listed}
+    (done,) = (lease for lease in (first, second) if lease["task_id"] in ids)
+    named = {name: done[name] for name in ("task_id", "fencing_token")}
+    await client.post("/v1/leases/complete", json={"worker_id": "w", **named})
+    (third,) = (await client.post("/v1/leases", json=claim)).json()["leases"]
+    assert third["task_id"] in ids - {done["task_id"]}
+    await client.put(MAIL, json={"group": {}})
+    assert len((await client.post("/v1/leases", json=claim)).json()["leases"]) == 1
