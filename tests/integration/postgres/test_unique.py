@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from uuid import UUID
 
@@ -21,11 +21,14 @@ from mainspring.core.options import BOTH_KEYS
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.ids import deciding_key, key_tail
 from mainspring.domain.task import CancelState, NewTask, Submission
+from mainspring.ports.store import TaskFilter
 
 pytestmark = pytest.mark.postgres
 CLIENTS = 5
 SUBMITTERS = 50
 KEYS = 6
+ROUNDS = 10
+EACH = 3
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +45,30 @@ async def empty(sql: asyncpg.Connection) -> None:
         await sql.execute(f"DELETE FROM mainspring.{table}")
 
 
+@asynccontextmanager
+async def opened(database: str) -> AsyncIterator[list[PostgresStore]]:
+    async with AsyncExitStack() as stack:
+        found = [await open_store(PoolOptions(dsn=database)) for _ in range(CLIENTS)]
+        for store in found:
+            stack.push_async_callback(store.close)
+        yield found
+
+
 @pytest.fixture
 async def stores(database: str) -> AsyncIterator[list[PostgresStore]]:
-    async with AsyncExitStack() as stack:
-        opened = [await open_store(PoolOptions(dsn=database)) for _ in range(CLIENTS)]
-        for store in opened:
-            stack.push_async_callback(store.close)
-        yield opened
+    async with opened(database) as found:
+        yield found
+
+
+async def deadlocks(sql: asyncpg.Connection) -> int:
+    """Those of all other sessions, which are counted for good when they end."""
+    others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    while await sql.fetchval(others) > 1:
+        pass
+    found: int = await sql.fetchval(
+        "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()"
+    )
+    return found
 
 
 async def live_by_key(sql: asyncpg.Connection) -> Counter[tuple[str | None, str]]:
@@ -89,49 +109,86 @@ async def test_fifty_submitters_make_one_live_task_of_each_key(
 
 
 async def test_keys_that_come_free_at_any_moment_are_never_taken_twice(
-    stores: list[PostgresStore], sql: asyncpg.Connection, rng: random.Random
+    database: str, sql: asyncpg.Connection, rng: random.Random
 ) -> None:
     """Submitters and cancellers of the same few keys: whoever is told of a new task made it, and
-    between two of a key the first has ended.
+    between two of a key the first has ended. Nobody waits for another in a circle.
     """
     made: dict[UUID, str] = {}
     ended: set[UUID] = set()
+    done: list[None] = []
 
     async def submitter(store: PostgresStore, seed: int) -> None:
         chance = random.Random(seed)
-        for _ in range(12):
-            keys = [f"u{chance.randrange(3)}" for _ in range(chance.randrange(1, 4))]
+        for _ in range(ROUNDS):
+            keys = [f"u{chance.randrange(KEYS)}" for _ in range(chance.randrange(1, 2 * KEYS))]
             tasks = [new_task(unique_key=key) for key in keys]
             for key, answer in zip(keys, await store.submit(tasks), strict=True):
                 assert not answer.conflict
                 if answer.is_new:
                     assert answer.id not in made
                     made[answer.id] = key
-
-    async def canceller(store: PostgresStore) -> None:
-        while len(done) < CLIENTS:
-            rows = await sql.fetch("SELECT id FROM mainspring.tasks")
-            states = await store.cancel([row[0] for row in rows])
-            ended.update(
-                row[0]
-                for row, state in zip(rows, states, strict=True)
-                if state is CancelState.CANCELLED
-            )
-
-    done: list[None] = []
-
-    async def counted(store: PostgresStore, seed: int) -> None:
-        await submitter(store, seed)
         done.append(None)
 
-    seeds = [rng.getrandbits(32) for _ in range(CLIENTS)]
-    await asyncio.gather(
-        canceller(stores[0]),
-        *(counted(store, seed) for store, seed in zip(stores, seeds, strict=True)),
-    )
+    async def canceller(store: PostgresStore) -> None:
+        while len(done) < EACH * CLIENTS:
+            live = [task.task_id for task in (await store.page(TaskFilter(), KEYS)).tasks]
+            states = await store.cancel(live)
+            for task_id, state in zip(live, states, strict=True):
+                if state is CancelState.CANCELLED:
+                    ended.add(task_id)
+
+    async with opened(database) as stores:
+        await asyncio.gather(
+            *(canceller(store) for store in stores),
+            *(submitter(store, rng.getrandbits(32)) for store in stores for _ in range(EACH)),
+        )
     left = {row[0] for row in await sql.fetch("SELECT id FROM mainspring.tasks")}
     assert ended | left == set(made)
     assert len({made[one] for one in left}) == len(left)
+    assert await deadlocks(sql) == 0
+
+
+GATE = """
+    CREATE FUNCTION pg_temp.wait() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        PERFORM pg_advisory_xact_lock_shared(7);
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER gate AFTER INSERT ON mainspring.tasks
+        FOR EACH ROW EXECUTE FUNCTION pg_temp.wait();
+    SELECT pg_advisory_lock(7);
+"""
+
+
+async def test_whoever_looks_again_lets_go_of_its_keys_first(
+    database: str, sql: asyncpg.Connection
+) -> None:
+    """The first has `b` and finds `a` taken, which comes free before it looks by whom. The second
+    has `a` by then and waits for `b`.
+    """
+
+    async def waits(kind: str) -> None:
+        count = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = $1"
+        while not await sql.fetchval(count, kind):
+            pass
+
+    live = new_task(unique_key="a")
+    ours = [new_task(unique_key=key) for key in ("b", "a")]
+    theirs = [new_task(unique_key=key) for key in ("b", "a")]
+    async with opened(database) as stores:
+        await stores[0].submit([live])
+        await sql.execute(GATE)
+        first = asyncio.create_task(stores[0].submit(ours))
+        await waits("advisory")
+        await stores[2].cancel([live.id])
+        second = asyncio.create_task(stores[1].submit(theirs))
+        await waits("transactionid")
+        await sql.execute("SELECT pg_advisory_unlock(7)")
+        assert await second == [Submission(task.id) for task in theirs]
+        assert await first == [Submission(task.id, is_new=False) for task in theirs]
+    await sql.execute("DROP TRIGGER gate ON mainspring.tasks")
+    assert await deadlocks(sql) == 0
 
 
 async def submitted(

@@ -38,7 +38,6 @@ DECLARE
     refused uuid[] := '{}';
     made uuid[] := '{}';
     stored uuid[] := '{}';
-    fresh uuid[];
     found uuid[];
     -- Places whose unique key a live task has, and that task.
     taken integer[] := '{}';
@@ -93,99 +92,103 @@ BEGIN
     high := (SELECT given.id FROM unnest(ids) AS given (id) ORDER BY given.id DESC LIMIT 1);
 
     -- Once nearly always. Again when a task with one of the unique keys ended while we looked who it
-    -- is, so that the key is free.
+    -- is, so that the key is free: then all of it again, as whoever holds later keys must not wait for
+    -- an earlier one.
     FOR round IN 1 .. 100 LOOP
-        -- In the order of the unique keys, as above. Who holds one in another transaction is waited
-        -- for; of two in this batch the first has it.
-        WITH put AS (
-            INSERT INTO mainspring.tasks (
-                id, task_type, payload, queue, priority, scheduled_at, created_at,
-                timeout_seconds, max_retries, backoff_kind, backoff, key, group_key, unique_key,
-                status)
-            SELECT
-                given.id, given.task_type, coalesce(given.payload, '{}')::json,
-                coalesce(given.queue, 'default'), coalesce(given.priority, 5),
-                greatest(
-                    this_instant,
-                    coalesce(
-                        given.scheduled_at,
-                        this_instant + make_interval(secs => coalesce(given.delay, 0)))),
-                this_instant, coalesce(given.timeout, 300), coalesce(given.retries, 3),
-                coalesce(given.backoff_kind, 'exponential'),
-                CASE WHEN given.base IS NOT NULL
-                    THEN ARRAY[given.base, given.multiplier, given.maximum] END,
-                given.key, given.group_key, given.unique_key,
-                CASE WHEN given.group_key IS NULL THEN 'pending' ELSE 'coming' END
-            FROM unnest(
-                ids, task_types, payloads, queues, priorities, scheduled_ats, delays, timeouts,
-                retries, backoff_kinds, backoff_bases, backoff_multipliers, backoff_maxima, keys,
-                group_keys, unique_keys)
-                WITH ORDINALITY AS given (
-                    id, task_type, payload, queue, priority, scheduled_at, delay, timeout,
-                    retries, backoff_kind, base, multiplier, maximum, key, group_key, unique_key,
-                    place)
-            WHERE given.id <> ALL (refused) AND given.id <> ALL (made)
-                AND given.id <> ALL (stored)
-            ORDER BY given.unique_key COLLATE "C", given.group_key COLLATE "C", given.place
-            ON CONFLICT DO NOTHING
-            RETURNING id
-        )
-        SELECT array_agg(put.id) INTO fresh FROM put;
-        made := made || fresh;
+        BEGIN
+            -- In the order of the unique keys, as above. Who holds one in another transaction is
+            -- waited for; of two in this batch the first has it.
+            WITH put AS (
+                INSERT INTO mainspring.tasks (
+                    id, task_type, payload, queue, priority, scheduled_at, created_at,
+                    timeout_seconds, max_retries, backoff_kind, backoff, key, group_key, unique_key,
+                    status)
+                SELECT
+                    given.id, given.task_type, coalesce(given.payload, '{}')::json,
+                    coalesce(given.queue, 'default'), coalesce(given.priority, 5),
+                    greatest(
+                        this_instant,
+                        coalesce(
+                            given.scheduled_at,
+                            this_instant + make_interval(secs => coalesce(given.delay, 0)))),
+                    this_instant, coalesce(given.timeout, 300), coalesce(given.retries, 3),
+                    coalesce(given.backoff_kind, 'exponential'),
+                    CASE WHEN given.base IS NOT NULL
+                        THEN ARRAY[given.base, given.multiplier, given.maximum] END,
+                    given.key, given.group_key, given.unique_key,
+                    CASE WHEN given.group_key IS NULL THEN 'pending' ELSE 'coming' END
+                FROM unnest(
+                    ids, task_types, payloads, queues, priorities, scheduled_ats, delays, timeouts,
+                    retries, backoff_kinds, backoff_bases, backoff_multipliers, backoff_maxima, keys,
+                    group_keys, unique_keys)
+                    WITH ORDINALITY AS given (
+                        id, task_type, payload, queue, priority, scheduled_at, delay, timeout,
+                        retries, backoff_kind, base, multiplier, maximum, key, group_key, unique_key,
+                        place)
+                WHERE given.id <> ALL (refused) AND given.id <> ALL (stored)
+                ORDER BY given.unique_key COLLATE "C", given.group_key COLLATE "C", given.place
+                ON CONFLICT DO NOTHING
+                RETURNING id
+            )
+            SELECT coalesce(array_agg(put.id), '{}') INTO made FROM put;
 
-        -- A repeated call may also come after its tasks ran. The look for that follows the insertion,
-        -- which has waited for whoever was moving one of them. One probe for the span of the batch's
-        -- ids is enough nearly always; ordered, so that no plan can walk the table instead.
-        found := '{}';
-        IF (SELECT h.id FROM mainspring.task_history h WHERE h.id BETWEEN low AND high
-                ORDER BY h.id LIMIT 1) IS NOT NULL
-            OR (SELECT d.id FROM mainspring.dead_letters d WHERE d.id BETWEEN low AND high
-                ORDER BY d.id LIMIT 1) IS NOT NULL
-        THEN
-            found := ARRAY(
-                SELECT h.id FROM unnest(ids) AS given (id)
-                CROSS JOIN LATERAL (
-                    SELECT t.id FROM mainspring.task_history t WHERE t.id = given.id LIMIT 1) h
-                WHERE given.id <> ALL (stored)
-                UNION ALL
-                SELECT d.id FROM unnest(ids) AS given (id)
-                CROSS JOIN LATERAL (
-                    SELECT t.id FROM mainspring.dead_letters t WHERE t.id = given.id LIMIT 1) d
-                WHERE given.id <> ALL (stored));
-            IF found <> '{}' THEN
-                -- Only what this call made: another may be replaying the one that was found.
-                DELETE FROM mainspring.tasks t WHERE t.id = ANY (found) AND t.id = ANY (made);
-                made := ARRAY(SELECT m.id FROM unnest(made) AS m (id) WHERE m.id <> ALL (found));
-                stored := stored || found;
+            -- A repeated call may also come after its tasks ran. The look for that follows the
+            -- insertion, which has waited for whoever was moving one of them. One probe for the span of
+            -- the batch's ids is enough nearly always; ordered, so that no plan can walk the table.
+            found := '{}';
+            IF (SELECT h.id FROM mainspring.task_history h WHERE h.id BETWEEN low AND high
+                    ORDER BY h.id LIMIT 1) IS NOT NULL
+                OR (SELECT d.id FROM mainspring.dead_letters d WHERE d.id BETWEEN low AND high
+                    ORDER BY d.id LIMIT 1) IS NOT NULL
+            THEN
+                found := ARRAY(
+                    SELECT h.id FROM unnest(ids) AS given (id)
+                    CROSS JOIN LATERAL (
+                        SELECT t.id FROM mainspring.task_history t WHERE t.id = given.id LIMIT 1) h
+                    WHERE given.id <> ALL (stored)
+                    UNION ALL
+                    SELECT d.id FROM unnest(ids) AS given (id)
+                    CROSS JOIN LATERAL (
+                        SELECT t.id FROM mainspring.dead_letters t WHERE t.id = given.id LIMIT 1) d
+                    WHERE given.id <> ALL (stored));
+                IF found <> '{}' THEN
+                    -- Only what this call made: another may be replaying the one that was found.
+                    DELETE FROM mainspring.tasks t WHERE t.id = ANY (found) AND t.id = ANY (made);
+                    made := ARRAY(SELECT m.id FROM unnest(made) AS m (id) WHERE m.id <> ALL (found));
+                    stored := stored || found;
+                END IF;
             END IF;
-        END IF;
 
-        IF cardinality(made) + cardinality(refused) < cardinality(ids) THEN
-            stored := stored || ARRAY(
-                SELECT t.id FROM unnest(ids) AS given (id)
-                CROSS JOIN LATERAL (
-                    SELECT live.id FROM mainspring.tasks live WHERE live.id = given.id LIMIT 1) t
-                WHERE given.id <> ALL (made) AND given.id <> ALL (stored));
-            IF unique_keys IS NOT NULL THEN
-                SELECT coalesce(array_agg(given.place::integer), '{}'), coalesce(array_agg(t.id), '{}')
-                INTO taken, twins
-                FROM unnest(ids, group_keys, unique_keys)
-                    WITH ORDINALITY AS given (id, group_key, unique_key, place)
-                CROSS JOIN LATERAL (
-                    SELECT live.id FROM mainspring.tasks live
-                    WHERE live.unique_key IS NOT NULL
-                        AND coalesce(live.group_key, '') = coalesce(given.group_key, '')
-                        AND live.unique_key = given.unique_key
-                    LIMIT 1) t
+            IF cardinality(made) + cardinality(refused) < cardinality(ids) THEN
+                stored := stored || ARRAY(
+                    SELECT t.id FROM unnest(ids) AS given (id)
+                    CROSS JOIN LATERAL (
+                        SELECT live.id FROM mainspring.tasks live WHERE live.id = given.id LIMIT 1) t
+                    WHERE given.id <> ALL (made) AND given.id <> ALL (stored));
+                IF unique_keys IS NOT NULL THEN
+                    SELECT coalesce(array_agg(given.place::integer), '{}'), coalesce(array_agg(t.id), '{}')
+                    INTO taken, twins
+                    FROM unnest(ids, group_keys, unique_keys)
+                        WITH ORDINALITY AS given (id, group_key, unique_key, place)
+                    CROSS JOIN LATERAL (
+                        SELECT live.id FROM mainspring.tasks live
+                        WHERE live.unique_key IS NOT NULL
+                            AND coalesce(live.group_key, '') = coalesce(given.group_key, '')
+                            AND live.unique_key = given.unique_key
+                        LIMIT 1) t
+                    WHERE given.id <> ALL (refused) AND given.id <> ALL (made)
+                        AND given.id <> ALL (stored);
+                END IF;
+            END IF;
+            is_settled := cardinality(made) + cardinality(refused) = cardinality(ids) OR NOT EXISTS (
+                SELECT FROM unnest(ids) WITH ORDINALITY AS given (id, place)
                 WHERE given.id <> ALL (refused) AND given.id <> ALL (made)
-                    AND given.id <> ALL (stored);
-            END IF;
-        END IF;
-        is_settled := cardinality(made) + cardinality(refused) = cardinality(ids) OR NOT EXISTS (
-            SELECT FROM unnest(ids) WITH ORDINALITY AS given (id, place)
-            WHERE given.id <> ALL (refused) AND given.id <> ALL (made)
-                AND given.id <> ALL (stored) AND given.place <> ALL (taken));
-        EXIT WHEN is_settled;
+                    AND given.id <> ALL (stored) AND given.place <> ALL (taken));
+            EXIT WHEN is_settled;
+            RAISE EXCEPTION USING ERRCODE = 'MS001';
+        EXCEPTION WHEN SQLSTATE 'MS001' THEN
+            taken := '{}';
+        END;
     END LOOP;
     IF NOT is_settled THEN
         RAISE EXCEPTION 'tasks with the unique keys of this batch come and go too quickly; submit it again'
