@@ -71,6 +71,8 @@ class Completer:
         self._stats = stats
         self._lines: dict[int, _Line] = {}
         self._freed: set[tuple[str, str]] = set()
+        self.has_freed = asyncio.Event()
+        """Set when a task of a group ended, so that a limit may leave room for another."""
 
     @property
     def is_behind(self) -> bool:
@@ -160,6 +162,8 @@ class Completer:
         holdings, stats = self._holdings, self._stats
         for item, is_accepted in zip(batch, answers, strict=True):
             holdings.pop(item.held.number, None)
+            if item.held.lease.group_key is not None:
+                self.has_freed.set()
             if is_accepted:
                 _count(stats, item.ending)
             elif item.is_uncertain:
@@ -196,6 +200,7 @@ class Completer:
                 lease = item.held.lease
                 if lease.group_key is not None:
                     self._freed.add((lease.queue, lease.group_key))
+                    self.has_freed.set()
         return [item for item in batch if not isinstance(item.ending, CommittedElsewhere)]
 
     def _not_committed(self, held: Held) -> Retried:
