@@ -164,6 +164,7 @@ class Claiming(Admitting):
                 found = await self._claim_once(_rest(request, leases))
                 leases += found.leases
                 self.learn_gates(found.gate_due)
+                await self._refill(rated)
                 if len(leases) >= request.limit or not self.is_worth_a_look:
                     break
                 if admission is None or admission.admitted:
@@ -174,9 +175,6 @@ class Claiming(Admitting):
             if not leases:
                 raise
             # These are committed: without an answer they would wait for their leases to end.
-        if rated:
-            with suppress(MainspringError):
-                await self.refill(rated)
         await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
         is_short = len(leases) < request.limit
         return Claim(leases, _wait(found, admission) if is_short else None)
@@ -188,6 +186,13 @@ class Claiming(Admitting):
             starts.reach_back(admission.since)
         rated += admission.rated
         return admission
+
+    async def _refill(self, rated: list[Group]) -> None:
+        """Let the buckets fill of what was admitted and claimed."""
+        if rated:
+            with suppress(MainspringError):
+                await self.refill(rated)
+            rated.clear()
 
     async def _claim_once(self, request: ClaimRequest) -> Found:
         if request.labels:

@@ -36,12 +36,21 @@ DECLARE
     came_groups text[];
     came_priorities smallint[];
 BEGIN
-    WITH due AS MATERIALIZED (
+    WITH oldest AS MATERIALIZED (
         SELECT t.id FROM mainspring.tasks t
         WHERE split_part(t.queue, '@', 1) = gate AND t.status = 'coming' AND t.scheduled_at <= instant
         ORDER BY t.scheduled_at
-        LIMIT 2000
+        LIMIT 1500
         FOR UPDATE SKIP LOCKED
+    ), newest AS MATERIALIZED (
+        -- Else a group that comes behind very much of another would be seen late.
+        SELECT t.id FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = gate AND t.status = 'coming' AND t.scheduled_at <= instant
+        ORDER BY t.scheduled_at DESC
+        LIMIT CASE WHEN (SELECT count(*) FROM oldest) < 1500 THEN 0 ELSE 500 END
+        FOR UPDATE SKIP LOCKED
+    ), due AS MATERIALIZED (
+        SELECT o.id FROM oldest o UNION SELECT n.id FROM newest n
     ), strays AS MATERIALIZED (
         SELECT s.id FROM mainspring.queues q
         CROSS JOIN generate_series(0, 10) AS p (priority)
@@ -120,8 +129,9 @@ $$;
 -- Answers for each gate how many were admitted and since when the first of them is due, which of the
 -- groups with a rate those are of (NULL: no rate is involved), and the seconds until it is worth looking
 -- again; for a gate at which somebody else is at work, nothing.
--- Locks are taken in this order: gates by name, of which those that are locked are passed, then tasks, of
--- which the same holds. Rows of lines and buckets belong to who holds the gate.
+-- Locks are taken in this order: gates by name, of which those that are locked are passed (but waited for
+-- with `most` 0, which takes no others), then tasks, of which the same holds. Rows of lines and buckets
+-- belong to who holds the gate.
 CREATE FUNCTION mainspring.admit_v1(
     at timestamptz,
     most integer,
@@ -152,6 +162,10 @@ DECLARE
     waiting_now integer;
     running_now integer;
     next_look timestamptz;
+    stock_groups text[];
+    stock_priorities smallint[];
+    stock_times timestamptz[];
+    stock_mine boolean[];
     line_groups text[];
     line_priorities smallint[];
     line_turns bigint[];
@@ -177,7 +191,11 @@ BEGIN
         IF NOT EXISTS (SELECT FROM mainspring.gates w WHERE w.queue = gate) THEN
             INSERT INTO mainspring.gates (queue) VALUES (gate) ON CONFLICT DO NOTHING;
         END IF;
-        SELECT * INTO g FROM mainspring.gates w WHERE w.queue = gate FOR UPDATE SKIP LOCKED;
+        IF most > 0 THEN
+            SELECT * INTO g FROM mainspring.gates w WHERE w.queue = gate FOR UPDATE SKIP LOCKED;
+        ELSE
+            SELECT * INTO g FROM mainspring.gates w WHERE w.queue = gate FOR UPDATE;
+        END IF;
         IF NOT FOUND THEN
             RETURN QUERY SELECT gate, NULL::integer, NULL::timestamptz, NULL::text[], NULL::float8;
             CONTINUE;
@@ -220,9 +238,16 @@ BEGIN
             END IF;
         END IF;
 
+        SELECT array_agg(t.group_key), array_agg(t.priority), array_agg(t.scheduled_at),
+            array_agg(t.task_type = ANY (task_types) AND t.queue = ANY (names)), count(*)
+        INTO stock_groups, stock_priorities, stock_times, stock_mine, waiting_now
+        FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = gate AND t.group_key IS NOT NULL
+            AND t.status IN ('pending', 'retrying');
+        -- After that was counted: buckets fill up to a time at which at least so many had started.
+        instant := coalesce(at, clock_timestamp());
         queue_room := NULL;
         queue_until := NULL;
-        waiting_now := 0;
         queue_burst := coalesce(q.burst, greatest(1, ceil(q.rate)));
         IF q.limited THEN
             -- What a claim that did not know of the limit started counts as well.
@@ -235,9 +260,6 @@ BEGIN
                         AND split_part(r.queue, '@', 1) = gate
                     FOR UPDATE SKIP LOCKED));
             END IF;
-            SELECT count(*) INTO waiting_now FROM mainspring.tasks t
-            WHERE split_part(t.queue, '@', 1) = gate AND t.group_key IS NOT NULL
-                AND t.status IN ('pending', 'retrying');
             SELECT count(*) INTO running_now FROM (
                 SELECT FROM mainspring.tasks t
                 WHERE split_part(t.queue, '@', 1) = gate AND t.group_key IS NOT NULL
@@ -254,11 +276,8 @@ BEGIN
         END IF;
 
         WITH stock AS MATERIALIZED (
-            SELECT t.group_key, t.priority, t.scheduled_at,
-                t.task_type = ANY (task_types) AND t.queue = ANY (names) AS is_mine
-            FROM mainspring.tasks t
-            WHERE split_part(t.queue, '@', 1) = gate AND t.group_key IS NOT NULL
-                AND t.status IN ('pending', 'retrying')
+            SELECT * FROM unnest(stock_groups, stock_priorities, stock_times, stock_mine)
+                AS t (group_key, priority, scheduled_at, is_mine)
         ), bands AS MATERIALIZED (
             SELECT b.band, b.priority, b.high, b.low, g.turns[b.priority + 1] AS served,
                 greatest(0, least(queue_room, most - (
