@@ -5,7 +5,7 @@ import pytest
 from conformance.scene import Scene
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.limits import Limit, QueueLimits
-from mainspring.ports.store import Backlog
+from mainspring.ports.store import Backlog, DeadLetterFilter
 
 TWO = Limit(concurrency=2)
 FAST = Limit(rate=100.0, burst=250)
@@ -114,3 +114,14 @@ async def test_a_limit_that_is_taken_away_holds_nothing_back(scene: Scene) -> No
     await store.set_group_limit("default", "acme", None)
     await scene.claim(10)
     assert (await store.queues())[0].running == 8
+
+
+@pytest.mark.one_store
+async def test_dead_letters_that_are_replayed_are_held_to_limits(scene: Scene) -> None:
+    for _ in range(3):
+        await scene.fail(group_key="acme")
+        await scene.fail()
+    await scene.store.set_limits("default", whole=Limit(concurrency=2), group=Limit(concurrency=1))
+    assert len(await scene.store.replay(DeadLetterFilter(), 100)) == 6
+    assert {lease.group_key for lease in await scene.claim(10)} == {"acme", ""}
+    assert await scene.claim(10) == []
