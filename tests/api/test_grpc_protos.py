@@ -11,9 +11,10 @@ import pytest
 from google.protobuf.descriptor import EnumDescriptor
 
 from mainspring.api._generated import queues_pb2, schedules_pb2, tasks_pb2, workers_pb2
+from mainspring.api.lease_schemas import LeaseOut
 from mainspring.api.rpc.messages import word
 from mainspring.api.rpc.methods import FILES, TABLE, described
-from mainspring.api.schemas import LeaseOut, SubmittedOut
+from mainspring.api.schemas import SubmittedOut
 from mainspring.core.intake import TASK_FIELDS
 from mainspring.core.limit_view import QueueLimitsView
 from mainspring.core.schedule_view import Schedule

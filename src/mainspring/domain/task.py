@@ -123,7 +123,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     """The schedule that made it, if one did."""
 
     group_key: str | None = None
-    """The group that it counts to; '' for a task without a group key in a queue that has a limit."""
+    """The group that it counts to; '' for one without a group key in a queue that has a limit."""
 
 
 class LeaseRef(msgspec.Struct, frozen=True):

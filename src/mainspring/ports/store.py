@@ -20,7 +20,7 @@ from uuid import UUID
 
 import msgspec
 
-from mainspring.domain.limits import Limit, QueueLimits
+from mainspring.domain.limits import Limit
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
@@ -36,7 +36,9 @@ from mainspring.domain.task import (
     Task,
 )
 from mainspring.ports.branches import BranchState, Unplaceable
+from mainspring.ports.housekeeping import Housekeeping
 from mainspring.ports.parts import Divided
+from mainspring.ports.queues import Queues
 from mainspring.ports.schedules import ScheduleStore
 
 
@@ -320,39 +322,6 @@ class TaskReader(Protocol):
         ...
 
 
-class Queues(Protocol):
-    """The switches and limits of queues."""
-
-    async def pause(self, queue: str) -> None:
-        """Let no task of the queue start until it is resumed; running ones go on."""
-        ...
-
-    async def resume(self, queue: str) -> None:
-        """Let the tasks of the queue start again."""
-        ...
-
-    async def set_limits(
-        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
-    ) -> None:
-        """Replace the limit of a queue, that of each of its groups, or both (None: as it is); they
-        hold from the next claim on. What runs meanwhile goes on. A queue may be limited before its
-        first task. Raises `InvalidValue` where the store is in parts and the limit of the queue
-        is too low to be divided among them.
-        """
-        ...
-
-    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
-        """Give one group of a queue a limit of its own in place of that of every group; None: no
-        longer. A group may be limited before its first task. Raises `InvalidValue` when
-        `GROUP_LIMITS_MAX` groups of the queue have one.
-        """
-        ...
-
-    async def limits(self, queue: str) -> QueueLimits:
-        """Return the limits of a queue; none where nobody set any."""
-        ...
-
-
 class WorkerState(msgspec.Struct, frozen=True, kw_only=True):
     """A worker process as it describes itself and as its heartbeats show it."""
 
@@ -387,24 +356,6 @@ class Workers(Protocol):
 
     async def forget_workers(self, silent_seconds: float) -> int:
         """Remove the workers that were not seen for so long; returns how many."""
-        ...
-
-
-class Housekeeping(Protocol):
-    """What has to be done now and then so that the store stays small and quick."""
-
-    async def prepare_history(self, months_ahead: int) -> list[str]:
-        """Make the history partitions of this and the coming months; returns those made."""
-        ...
-
-    async def drop_history(self, keep_days: float) -> list[str]:
-        """Drop whole the months in which nothing finished within the last `keep_days`, and
-        delete older rows that are in no month; returns what was dropped.
-        """
-        ...
-
-    async def forget_keys(self, keep_days: float, limit: int) -> int:
-        """Forget idempotency keys that are older than that and whose task is not live."""
         ...
 
 

@@ -249,7 +249,7 @@ async def test_the_function_takes_groups_unique_keys_and_labels(
     assert plain != first
     assert first.int & 0xFFFF == key_tail("g")
     assert plain.int & 0xFFFF == key_tail("u")
-    row = await sql.fetchrow(
+    (row,) = await sql.fetch(
         "SELECT queue, status, group_key, unique_key, key FROM mainspring.tasks WHERE id = $1",
         first,
     )

@@ -10,7 +10,7 @@ from mainspring.ports.store import Hint, WorkerState
 
 
 class MemoryQueues:
-    """`ports.store.Queues` on the tables."""
+    """`ports.queues.Queues` on the tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
