@@ -6,12 +6,14 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, Self, Unpack, overload
 from uuid import UUID
 
+from mainspring.app_limits import AppLimits
 from mainspring.app_schedules import AppSchedules, DeclaredSchedules
 from mainspring.app_tasks import Q, R, Register, TaskHandle, TaskState, TaskType, state_of
 from mainspring.config import Settings, load
 from mainspring.core.builtin_tasks import check_unreserved
 from mainspring.core.context import TaskContext
 from mainspring.core.definitions import define
+from mainspring.core.key_rules import KeySource
 from mainspring.core.lifecycle import task_id_of
 from mainspring.core.options import (
     OptionKeywords,
@@ -30,7 +32,7 @@ from mainspring.domain.errors import InvalidValue
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission
-from mainspring.domain.values import check_instant, check_name, check_whole, shown
+from mainspring.domain.values import check_instant, check_key, check_name, check_whole, shown
 from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter
 from mainspring.sync import SyncFacade
 from mainspring.wiring.connecting import database_url
@@ -57,6 +59,9 @@ class Mainspring(DeclaredSchedules):
         self._transactions = caller_transactions(lambda: self.settings)
         self.schedules = AppSchedules(self.sessions, self.registry)
         """Schedules: `app.schedules.create(...)` and so on."""
+
+        self.limits = AppLimits(self.sessions)
+        """Limits of queues: `app.limits.set_queue(...)` and so on."""
 
         self.sync = SyncFacade(self)
         """The same verbs for callers that block: `app.sync.submit(...)`."""
@@ -110,6 +115,8 @@ class Mainspring(DeclaredSchedules):
         backoff: str | Backoff | None = None,
         queue: str | None = None,
         labels: Sequence[str] | None = None,
+        group_key: KeySource | None = None,
+        unique_key: KeySource | None = None,
         process: bool = False,
         exclusive: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
@@ -120,6 +127,8 @@ class Mainspring(DeclaredSchedules):
         name: str | Callable[..., Any] | None = None,
         /,
         *,
+        group_key: KeySource | None = None,
+        unique_key: KeySource | None = None,
         process: bool = False,
         exclusive: bool = False,
         final_errors: Sequence[type[BaseException]] = (),
@@ -130,7 +139,9 @@ class Mainspring(DeclaredSchedules):
         The name defaults to that of the function. `timeout` is the longest an attempt may run, in
         seconds (300); `max_retries` the further attempts after a failure (3); `priority` 0 to 10
         (5); `backoff` the name of a kind or a `Backoff`; `queue` where its tasks wait;
-        `labels` what their workers have to offer, such as ``["gpu"]``. With `process=True` a plain
+        `labels` what their workers have to offer, such as ``["gpu"]``. `group_key` and `unique_key`
+        (see `TaskOptions`) are text or a function of the handler's parameters, any of them by
+        name: ``unique_key=lambda customer: f"sync:{customer}"``. With `process=True` a plain
         function runs alone in a process that can be killed. With `exclusive=True` an attempt
         begins only when it has a lock on its task in Redis, and waits while that cannot be had.
         After one of `final_errors` there is no further attempt. Raises `InvalidValue`.
@@ -155,6 +166,8 @@ class Mainspring(DeclaredSchedules):
                 max_retries=full.max_retries,
                 backoff=full.backoff,
                 labels=full.labels,
+                group_key=group_key,
+                unique_key=unique_key,
                 final_errors=_checked_errors(final_errors),
             )
             self.registry.add(definition)
@@ -268,6 +281,7 @@ class Mainspring(DeclaredSchedules):
         task_type: str | None = None,
         queue: str | None = None,
         schedule: str | None = None,
+        group_key: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
@@ -282,6 +296,9 @@ class Mainspring(DeclaredSchedules):
             task_type=None if task_type is None else check_name(task_type, "task_type"),
             queue=None if queue is None else check_name(queue, "queue"),
             schedule=None if schedule is None else check_name(schedule, "schedule"),
+            group_key=None
+            if group_key is None
+            else check_key(group_key, "group_key", "a group key"),
             since=None if since is None else check_instant(since, "since"),
             until=None if until is None else check_instant(until, "until"),
         )

@@ -77,7 +77,8 @@ class TaskHandle:
         """Identity of the task."""
 
         self.is_new: bool = submission.is_new
-        """False when the idempotency key had been used before: this is the task of that time."""
+        """False when the idempotency key had been used before: this is the task of that time. Also
+        when a task with the unique key is live: this is that one."""
 
     def __repr__(self) -> str:
         return f"<TaskHandle {self.id}>"
@@ -139,9 +140,9 @@ class TaskType(Generic[P, Q, R]):
         """Return this task type with choices for the next submission.
 
         Takes `at` or `delay` (`in_`), `priority`, `queue`, `timeout`, `max_retries`, `backoff`,
-        `key`, `labels` and `webhook`; see `TaskOptions` for units and bounds. With `connection` the
-        task is stored inside the caller's transaction on it: asyncpg, psycopg 3, SQLAlchemy or
-        Django.
+        `key`, `labels`, `group_key`, `unique_key` and `webhook`; see `TaskOptions` for units and
+        bounds. With `connection` the task is stored inside the caller's transaction on it: asyncpg,
+        psycopg 3, SQLAlchemy or Django.
         """
         return TaskCall(self._app, self.definition, checked_options(options), connection)
 

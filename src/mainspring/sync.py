@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeVar, Unpack
 from uuid import UUID
 
+from mainspring.app_limits import AppLimits, SyncLimits
 from mainspring.app_schedules import AppSchedules, SyncSchedules
 from mainspring.core.options import OptionKeywords
 from mainspring.domain.errors import InvalidValue, MainspringError
@@ -117,6 +118,7 @@ class Verbs(Protocol):
     """What the facade needs of an app."""
 
     schedules: AppSchedules
+    limits: AppLimits
 
     def new_task(
         self, task: Any, payload: Any = None, /, **options: Unpack[OptionKeywords]
@@ -186,6 +188,9 @@ class SyncFacade:
         self._thread = LoopThread()
         self.schedules = SyncSchedules(app.schedules, self._thread.run)
         """Schedules: `app.sync.schedules.create(...)` and so on."""
+
+        self.limits = SyncLimits(app.limits, self._thread.run)
+        """Limits of queues: `app.sync.limits.set_queue(...)` and so on."""
 
     def submit(
         self,

@@ -61,6 +61,8 @@ PLACES = {
         "POST", "/v1/schedules/none/trigger", {"overlap": "allow"}, _GONE, optional=True
     ),
     "pause": Place("POST", "/v1/schedules/none/pause", {"note": "n"}, _GONE, optional=True),
+    "limit": Place("PUT", "/v1/queues/q/limits", {"queue": {"concurrency": 9}}),
+    "limit group": Place("PUT", "/v1/queues/q/limits/groups/g", {"rate": 9, "burst": 9}),
     "claim": Place("POST", "/v1/leases", {"worker_id": "w", "task_types": ["none"]}),
     "heartbeat": Place(
         "POST", "/v1/leases/heartbeat", {"worker_id": "w", "leases": [{**_LEASE, "worker_id": ""}]}
@@ -187,6 +189,20 @@ CRONS = {
 KEYS = {"empty": "", "256": "k" * 256, "16 kB": "k" * 16_384, "line": "a\nb", "number": 5}
 WHOLE = {"-1": -1, "-2^31": -(2**31), "2^63": 2**63, "2^64": 2**64, "1.5": 1.5, "text": "5"}
 SECONDS = {"-1": -1, "1e308": 1e308, "2^64": 2**64, "text": "30", "true": True, "list": []}
+RATES = {
+    "0": 0,
+    "-1": -1,
+    "1e7": 1e7,
+    "0/s": "0/s",
+    "no span": "100",
+    "weeks": "1/w",
+    "spaces": "1 /s",
+    "minus": "-1/s",
+    "other digits": "٣/s",
+    "long": "1" * 21 + "/s",
+    "true": True,
+    "list": [],
+}
 CURSORS = {"text": "x", "zeros": "A" * 28, "long": "A" * 200, "url": "http://x/", "empty": ""}
 OBJECTS = {
     "list": [],
@@ -202,7 +218,7 @@ FIELDS: dict[str, dict[str, Any]] = {
     ),
     "timezone": ZONES,
     "cron": CRONS,
-    "key": KEYS,
+    **dict.fromkeys(("key", "group_key", "unique_key"), KEYS),
     **dict.fromkeys(("priority", "max_retries", "count", "limit", "fencing_token"), WHOLE),
     **dict.fromkeys(
         (
@@ -231,6 +247,10 @@ FIELDS: dict[str, dict[str, Any]] = {
     "misfire": {"word": "sometimes", "number": 5},
     "exclusions": {"text": "x", "many": [{}] * 101},
     "kind": {"word": "boredom", "number": 5},
+    "concurrency": {**WHOLE, "0": 0, "true": True, "100001": 100_001},
+    "burst": {**WHOLE, "0": 0, "true": True, "1000001": 1_000_001},
+    "rate": {**RATES},
+    "group": {"text": "x", "list": [], "number": 5, "unknown": {"x": 1}, "bad": {"rate": "0/s"}},
     "levels": {"word": ["lowest"], "text": "low"},
     "query": {"empty": "", "number": 5, "too long": "#" * 70_000},
     "variables": {"text": "x", "list": []},

@@ -113,10 +113,10 @@ class Rpc:
 
 
 @asynccontextmanager
-async def rpc_shared(server: PostgresServer) -> AsyncIterator[Rpc]:
+async def rpc_shared(server: PostgresServer, **changes: Any) -> AsyncIterator[Rpc]:
     """One API for all the tests of a module, each of which takes a namespace of its own."""
     name = await server.create_database(migrated=True)
-    async with rpc_started(server.dsn(name)) as running:
+    async with rpc_started(server.dsn(name), **changes) as running:
         yield running
     await server.drop_database(name)
 

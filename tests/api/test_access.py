@@ -28,6 +28,8 @@ BODIES: dict[str, dict[str, Any]] = {
         "start": "2027-01-01T00:00:00Z",
         "end": "2027-01-02T00:00:00Z",
     },
+    "/v1/queues/{name}/limits": {"queue": {"rate": 100}},
+    "/v1/queues/{name}/limits/groups/{group_key}": {"concurrency": 5},
     "/v1/leases": {"worker_id": "w", "task_types": ["t"]},
     "/v1/leases/heartbeat": {"worker_id": "w", "leases": [{"task_id": "", "fencing_token": 1}]},
     "/v1/leases/complete": {"worker_id": "w", "task_id": "", "fencing_token": 1},

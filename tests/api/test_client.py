@@ -155,6 +155,20 @@ async def test_operators_have_their_verbs(api: Api, api_client: Client) -> None:
     await api_client.resume_queue("default")
     with pytest.raises(QueueNotFound):
         await api_client.resume_queue("other")
+    limits = api_client.limits
+    await limits.set_queue("default", concurrency=5)
+    assert (await limits.set_groups("default", rate="30/m"))["group"]["rate"] == 0.5
+    await limits.set_group("default", "a b", rate=2, burst=9)
+    await limits.set_group("default", "gone", concurrency=1)
+    await limits.drop_group("default", "gone")
+    assert await limits.get("default") == {
+        "queue": {"concurrency": 5, "rate": None, "burst": None},
+        "group": {"concurrency": None, "rate": 0.5, "burst": None},
+        "groups": [{"group_key": "a b", "limit": {"concurrency": None, "rate": 2.0, "burst": 9}}],
+    }
+    with pytest.raises(InvalidValue) as caught:
+        await limits.set_queue("default", rate="0/s")
+    assert caught.value.field == "queue.rate"
     assert await api_client.workers() == []
     assert (await api_client.stats())["queues"] == 1
 

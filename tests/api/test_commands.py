@@ -165,6 +165,25 @@ async def test_errors_have_the_same_statuses(there: Run) -> None:
     assert "used before for a different task" in conflict.err
 
 
+async def test_group_and_unique_keys(there: Run, tmp_path: Path) -> None:
+    keys = ("--group-key", "7", "--unique-key", "u", "--in", "1h")
+    made = (await there("tasks", "submit", "t", *keys, "--json")).value
+    assert (made["group_key"], made["unique_key"], made["held"]) == ("7", "u", False)
+    again = await there("tasks", "submit", "t", *keys)
+    assert again.out == made["task_id"] + "\n"
+    assert "a task with the unique key 'u' is live; this is that one" in again.err
+    both = await there("tasks", "submit", "t", "--key", "k", "--unique-key", "u")
+    assert both.status == 2
+    assert "unique_key and key are both given" in both.err
+    lines = [{"task_type": "t", "unique_key": "u", "group_key": str(n)} for n in (7, 8, 8)]
+    (tmp_path / "tasks.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    done = await there("tasks", "import", "tasks.jsonl", "--json")
+    assert done.value == {"stored": 1, "repeated": 2, "refused": 0}
+    found = (await there("tasks", "list", "--group-key", "7", "--json")).lines
+    assert [task["task_id"] for task in found] == [made["task_id"]]
+    assert "unique_key         u\n" in (await there("tasks", "get", made["task_id"])).out
+
+
 async def test_waiting(there: Run, worker: Callable[[], Any]) -> None:
     late = await there("tasks", "submit", "t", "--wait", "--wait-timeout", "0.2s", "--json")
     assert late.status == 1
@@ -263,6 +282,53 @@ async def test_queues_and_workers(there: Run, worker: Callable[[], Any]) -> None
     assert "paused" in (await there("queues", "list")).out
     assert (await there("queues", "resume", "default")).out == "default is active\n"
     assert [one["worker_id"] for one in (await there("workers", "list", "--json")).lines] == ["w"]
+
+
+async def test_limits_of_queues(there: Run) -> None:
+    nothing = {"concurrency": None, "rate": None, "burst": None}
+    none = {"queue": nothing, "group": nothing, "groups": []}
+    assert (await there("queues", "limit", "mail", "--json")).value == none
+    await there("queues", "limit", "mail", "--concurrency", 50, "--rate", "100/s")
+    await there("queues", "limit", "mail", "--each-group", "--rate", "30/m", "--burst", 5)
+    told = await there("queues", "limit", "mail", "--group", "acme/eu", "--concurrency", 9)
+    assert told.out.splitlines() == [
+        "LIMIT OF       CONCURRENCY  RATE   BURST",
+        "queue mail     50           100/s  100",
+        "each group     -            30/m   5",
+        "group acme/eu  9            -      -",
+    ]
+    assert (await there("queues", "limit", "mail", "--json")).value == {
+        "queue": {"concurrency": 50, "rate": 100.0, "burst": None},
+        "group": {"concurrency": None, "rate": 0.5, "burst": 5},
+        "groups": [{"group_key": "acme/eu", "limit": {**nothing, "concurrency": 9}}],
+    }
+    listed = (await there("queues", "list")).out.splitlines()
+    assert listed[0].endswith("HELD  LIMIT")
+    assert listed[1].endswith("0     50 at once, 100/s; each group 30/m (burst 5)")
+    await there("queues", "limit", "mail", "--each-group", "--none")
+    await there("queues", "limit", "mail", "--group", "acme/eu", "--none")
+    assert (await there("queues", "limit", "mail", "--none", "--json")).value == none
+
+
+@pytest.mark.parametrize(
+    ("options", "word"),
+    [
+        (("--concurrency", 0), "concurrency"),
+        (("--rate", "fast"), "rate"),
+        (("--rate", "100"), "rate"),
+        (("--burst", 5), "burst"),
+        (("--none", "--rate", "1/s"), "--none"),
+        (("--group", "a", "--each-group", "--none"), "--each-group"),
+        (("--group", "a"), "--concurrency"),
+        (("--group", "a\nb", "--none"), "group"),
+        (("--group", "", "--none"), "group"),
+    ],
+)
+async def test_what_is_no_limit(there: Run, options: tuple[object, ...], word: str) -> None:
+    told = await there("queues", "limit", "mail", *options)
+    assert told.status == 2
+    assert word in told.err
+    assert told.out == ""
 
 
 class TestWhichOne:

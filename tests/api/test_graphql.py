@@ -96,6 +96,17 @@ async def test_everything_is_seen_as_in_the_rest_api(client: httpx.AsyncClient) 
     assert data["stats"]["deadLetters"] == 1
 
 
+async def test_groups_are_shown_and_listed(client: httpx.AsyncClient) -> None:
+    keys = {"group_key": "7", "unique_key": "u"}
+    await client.post("/v1/tasks", json={"task_type": "t", "delay": 60, **keys})
+    await client.post("/v1/tasks", json={"task_type": "t"})
+    query = '{ tasks(groupKey: "7") { tasks { groupKey uniqueKey held status } } }'
+    told = await ask(client, query)
+    assert told["data"]["tasks"]["tasks"] == [
+        {"groupKey": "7", "uniqueKey": "u", "held": False, "status": "PENDING"}
+    ]
+
+
 async def test_pages_follow_one_another(client: httpx.AsyncClient) -> None:
     await client.post("/v1/tasks/batch", json={"tasks": [{"task_type": "t"}] * 5})
     seen: list[str] = []

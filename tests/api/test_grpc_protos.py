@@ -10,20 +10,25 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor import EnumDescriptor
 
-from mainspring.api._generated import schedules_pb2, tasks_pb2, workers_pb2
+from mainspring.api._generated import queues_pb2, schedules_pb2, tasks_pb2, workers_pb2
+from mainspring.api.lease_schemas import LeaseOut
 from mainspring.api.rpc.messages import word
 from mainspring.api.rpc.methods import FILES, TABLE, described
-from mainspring.api.schemas import LeaseOut, SubmittedOut
+from mainspring.api.schemas import SubmittedOut
 from mainspring.core.intake import TASK_FIELDS
+from mainspring.core.limit_view import QueueLimitsView
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import OnConflict
 from mainspring.domain.cron import FoldRule, GapRule
+from mainspring.domain.limits import Limit
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import BackoffKind
 from mainspring.domain.schedule import MisfireRule, OverlapRule, ScheduleStatus
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, FailureKind, Task
 from mainspring.domain.webhooks import Event
+from mainspring.ports.branches import BranchState
+from mainspring.ports.store import QueueState
 
 ROOT = Path(__file__).parents[2]
 GENERATED = ROOT / "src" / "mainspring" / "api" / "_generated"
@@ -85,6 +90,10 @@ def test_enums_have_the_words_of_the_domain() -> None:
         (tasks_pb2.Task, Task.__struct_fields__),
         (tasks_pb2.Submitted, SubmittedOut.__struct_fields__),
         (schedules_pb2.Schedule, Schedule.__struct_fields__),
+        (queues_pb2.QueueState, QueueState.__struct_fields__),
+        (queues_pb2.BranchState, BranchState.__struct_fields__),
+        (queues_pb2.Limit, Limit.__struct_fields__),
+        (queues_pb2.QueueLimits, QueueLimitsView.__struct_fields__),
         (workers_pb2.Lease, LeaseOut.__struct_fields__),
     ],
 )

@@ -84,6 +84,22 @@ async def test_a_batch_answers_for_each_task(client: Client) -> None:
     assert not none.tasks
 
 
+async def test_group_and_unique_keys(client: Client) -> None:
+    given = {"task_type": "t", "group_key": "7", "unique_key": "u", "delay": 600.0}
+    made = await client.call("TaskService.Submit", **given)
+    assert (made.is_new, made.group_key, made.unique_key) == (True, "7", "u")
+    again = await client.call("TaskService.Submit", **given)
+    assert (again.task_id, again.is_new) == (made.task_id, False)
+    task = await client.call("TaskService.Get", task_id=made.task_id)
+    assert (task.group_key, task.unique_key, task.held) == ("7", "u", False)
+    plain = await client.call("TaskService.Submit", task_type="t")
+    assert not plain.HasField("group_key")
+    listed = await client.call("TaskService.List", group_key="7")
+    assert [task.task_id for task in listed.tasks] == [made.task_id]
+    both = await client.refused("TaskService.Submit", task_type="t", key="k", unique_key="u")
+    assert (both.status, both.field) == ("INVALID_ARGUMENT", "unique_key")
+
+
 async def test_a_watch_tells_everything_and_goes_on_where_it_was_lost(
     rpc: Rpc, client: Client
 ) -> None:

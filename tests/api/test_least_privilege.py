@@ -94,6 +94,10 @@ async def test_the_services_can_do_their_work(database: str, services: str) -> N
             await ask("POST", "/v1/dead-letters/discard", 200, ids=[second], reason="no")
             await ask("POST", "/v1/queues/default/pause", 200)
             await ask("POST", "/v1/queues/default/resume", 200)
+            await ask("PUT", "/v1/queues/default/limits", 200, queue={"rate": 9})
+            await ask("PUT", "/v1/queues/default/limits/groups/g", 200, rate=9)
+            await ask("DELETE", "/v1/queues/default/limits/groups/g", 200)
+            await ask("PUT", "/v1/queues/default/limits", 200, queue={})
             schedule = {"name": "s", "task_type": "tick", "every": 1.0}
             await ask("POST", "/v1/schedules", 201, **schedule)
             await ask("PATCH", "/v1/schedules/s", 200, priority=1)

@@ -58,4 +58,8 @@ async def test_a_tenant_sees_figures_of_its_own_queues_only(api: Api) -> None:
         assert "other" not in text
         assert "secret_type" not in text
         families = {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")}
-        assert families == {"mainspring_queue_depth", "mainspring_oldest_task_age_seconds"}
+        assert families == {
+            "mainspring_queue_depth",
+            "mainspring_oldest_task_age_seconds",
+            "mainspring_held_tasks",
+        }

@@ -38,6 +38,10 @@ TABLES = (
     "dead_letters",
     "task_history",
     "queues",
+    "gates",
+    "groups",
+    "lines",
+    "buckets",
     "workers",
     "idempotency",
     "schedules",
@@ -79,11 +83,23 @@ def needs_fresh_database() -> bool:
     return False
 
 
-QUEUED = frozenset({"claim", "order", "queues", "reschedule", "rescue"})
+QUEUED = frozenset({"claim", "groups", "order", "queues", "reschedule", "rescue"})
 """The modules that also run with a ready queue before the store, and on two stores with one each:
 what claims may find."""
 
-SHARDED = frozenset({"dead_letters", "fences", "keys", "queues", "reads", "wakeups", "workers"})
+SHARDED = frozenset(
+    {
+        "dead_letters",
+        "fences",
+        "keys",
+        "queue_limits",
+        "queues",
+        "reads",
+        "unique",
+        "wakeups",
+        "workers",
+    }
+)
 """The modules that also run on two databases: what is put together from answers of both, and what
 each decides by itself. All run on two stores in memory, which show the same sooner."""
 

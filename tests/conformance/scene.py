@@ -4,7 +4,7 @@ import random
 from typing import Any
 from uuid import UUID
 
-from mainspring.domain.ids import make_id, random_bits_needed
+from mainspring.domain.ids import deciding_key, make_id, random_bits_needed
 from mainspring.domain.priority import LANES, FairShare, Level, rank
 from mainspring.domain.task import (
     CancelState,
@@ -58,7 +58,8 @@ class Scene:
         """Make a submission; what is not said is as unremarkable as can be."""
         milliseconds = int(self.clock.now().timestamp() * 1000)
         bits = self.chance.getrandbits(random_bits_needed())
-        task_id = make_id(milliseconds, bits, fields.get("key"))
+        keys = (fields.get(name) for name in ("group_key", "unique_key", "key"))
+        task_id = make_id(milliseconds, bits, deciding_key(*keys))
         return NewTask(**{"id": task_id, "task_type": "mail", **fields})
 
     async def submit(self, **fields: Any) -> UUID:

@@ -4,6 +4,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from conformance.scene import BOOM, LEASE_SECONDS, Scene
+from mainspring.domain.limits import Limit
 from mainspring.domain.task import Released, Retried
 from mainspring.ports.store import DeadLetterFilter, Hint, Wakeups
 
@@ -56,11 +57,21 @@ async def resume(scene: Scene) -> None:
     await scene.store.resume("default")
 
 
+async def limit(scene: Scene) -> None:
+    await scene.store.set_limits("default", whole=Limit(rate=9.0))
+
+
+async def limit_group(scene: Scene) -> None:
+    await scene.store.set_group_limit("default", "acme", Limit(rate=9.0))
+
+
 async def submit(scene: Scene) -> None:
     await scene.submit()
 
 
-@pytest.mark.parametrize("happening", [submit, release, retry, reschedule, rescue, replay, resume])
+@pytest.mark.parametrize(
+    "happening", [submit, release, retry, reschedule, rescue, replay, resume, limit, limit_group]
+)
 async def test_whoever_waits_is_told_that_tasks_are_due(
     scene: Scene, happening: Callable[[Scene], Awaitable[None]]
 ) -> None:

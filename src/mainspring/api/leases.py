@@ -8,8 +8,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.api.http import Call, Response
-from mainspring.api.routes import Recording, Route
-from mainspring.api.schemas import (
+from mainspring.api.lease_schemas import (
     ClaimIn,
     CompleteIn,
     FailIn,
@@ -18,8 +17,9 @@ from mainspring.api.schemas import (
     LeasesOut,
     RenewalOut,
     RenewalsOut,
-    StatusOut,
 )
+from mainspring.api.routes import Recording, Route
+from mainspring.api.schemas import StatusOut
 from mainspring.core.json_encoding import encode
 from mainspring.core.remote_work import Offer, RemoteWork, Report
 from mainspring.domain.placement import check_offered

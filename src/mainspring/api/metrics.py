@@ -233,10 +233,16 @@ def _backlog(named: Iterable[tuple[str, Backlog]]) -> Iterable[Metric]:
     )
     age = GaugeMetricFamily(
         "mainspring_oldest_task_age_seconds",
-        "How long the oldest due task waits",
+        "How long the oldest due task waits that is not held",
         labels=["queue", "level"],
     )
+    held = GaugeMetricFamily(
+        "mainspring_held_tasks",
+        "Tasks that are due and held by the turn of their group or by a limit",
+        labels=["queue"],
+    )
     depths: dict[tuple[str, str], int] = {}
+    holds: dict[str, int] = {}
     ages: dict[tuple[str, str], float] = {}
     queues: set[str] = set()
     for name, backlog in named:
@@ -244,9 +250,13 @@ def _backlog(named: Iterable[tuple[str, Backlog]]) -> Iterable[Metric]:
         queues.add(queue)
         key = (queue, level_of(backlog.priority).value)
         depths[key] = depths.get(key, 0) + backlog.ready
+        holds[queue] = holds.get(queue, 0) + backlog.held
         ages[key] = max(ages.get(key, 0.0), backlog.oldest_seconds)
     for key, count in depths.items():
         depth.add_metric(key, count)
         age.add_metric(key, ages[key])
+    for queue, count in holds.items():
+        held.add_metric([queue], count)
     yield depth
     yield age
+    yield held

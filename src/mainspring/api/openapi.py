@@ -6,6 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from mainspring.api.errors import PROBLEM_TYPE, Problem
+from mainspring.api.limit_schemas import RATE_PATTERN
 from mainspring.api.limits import NDJSON_TYPE
 from mainspring.api.routes import Route
 from mainspring.api.streams import STREAM_TYPE
@@ -18,7 +19,8 @@ _NAME: Final = {
     "maxLength": 200,
     "pattern": "^[A-Za-z0-9_][A-Za-z0-9_.:/-]*$",
 }
-_PATH_SCHEMAS: Final = {"task_id": _TASK_ID}
+_GROUP_KEY: Final = {"type": "string", "minLength": 1, "maxLength": 255, "pattern": "^[ -~]+$"}
+_PATH_SCHEMAS: Final = {"task_id": _TASK_ID, "group_key": _GROUP_KEY}
 _ALWAYS: Final = (400, 405, 431)
 _WITH_KEY: Final = (401, 403)
 _WITH_BODY: Final = (408, 413, 415, 422)
@@ -27,10 +29,33 @@ _WITH_STORE: Final = (503,)
 _EXTRA: Final[dict[str, dict[str, Any]]] = {
     "TaskIn": {
         "not": {
-            "required": ["scheduled_at", "delay"],
-            "properties": {"scheduled_at": {"type": "string"}, "delay": {"type": "number"}},
+            "anyOf": [
+                {
+                    "required": ["scheduled_at", "delay"],
+                    "properties": {"scheduled_at": {"type": "string"}, "delay": {"type": "number"}},
+                },
+                {
+                    "required": ["key", "unique_key"],
+                    "properties": {"key": {"type": "string"}, "unique_key": {"type": "string"}},
+                },
+            ]
         }
     },
+    "LimitIn": {
+        "allOf": [
+            {"properties": {"rate": {"if": {"type": "string"}, "then": {"pattern": RATE_PATTERN}}}},
+            {
+                "anyOf": [
+                    {"properties": {"burst": {"type": "null"}}},
+                    {
+                        "required": ["rate"],
+                        "properties": {"rate": {"type": ["number", "string"]}},
+                    },
+                ]
+            },
+        ]
+    },
+    "QueueLimitsIn": {"anyOf": [{"required": ["queue"]}, {"required": ["group"]}]},
     "ReplayIn": {
         "oneOf": [
             {"required": ["ids"]},

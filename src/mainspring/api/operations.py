@@ -120,7 +120,7 @@ class OperationRoutes:
         )
         yield Route(
             method="POST",
-            path="/v1/queues/{queue}/pause",
+            path="/v1/queues/{name}/pause",
             handler=self.pause,
             scope=Scope.ADMIN,
             summary="Let no task of a queue start until it is resumed",
@@ -130,7 +130,7 @@ class OperationRoutes:
         )
         yield Route(
             method="POST",
-            path="/v1/queues/{queue}/resume",
+            path="/v1/queues/{name}/resume",
             handler=self.resume,
             scope=Scope.ADMIN,
             summary="Let the tasks of a queue start again",
@@ -174,13 +174,13 @@ class OperationRoutes:
 
     async def pause(self, call: Call) -> Response:
         """Pause a queue."""
-        queue = check_name(call.path["queue"], "queue")
+        queue = check_name(call.path["name"], "queue")
         await self._gateway.pause(call.who, queue)
         return Response(value=QueueOut(queue=queue, paused=True))
 
     async def resume(self, call: Call) -> Response:
         """Resume a queue."""
-        queue = check_name(call.path["queue"], "queue")
+        queue = check_name(call.path["name"], "queue")
         await self._gateway.resume(call.who, queue)
         return Response(value=QueueOut(queue=queue, paused=False))
 

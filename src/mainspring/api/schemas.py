@@ -3,18 +3,17 @@
 Unknown fields are refused and only what stands here can be written.
 """
 
-from datetime import datetime
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mainspring.domain.placement import LABEL_LENGTH_MAX, LABELS_MAX, OFFERED_MAX
+from mainspring.domain.placement import LABEL_LENGTH_MAX, LABELS_MAX
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import BackoffKind
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import FailureKind, Task
+from mainspring.domain.task import Task
 from mainspring.domain.webhooks import Event
 from mainspring.ports.store import QueueState, WorkerState
 
@@ -47,6 +46,27 @@ Labels = Annotated[
     Meta(max_length=LABELS_MAX, description="What the worker of the task has to offer"),
 ]
 Key = Annotated[str, Meta(min_length=1, max_length=255, pattern="^[ -~]+$")]
+GroupKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern="^[ -~]+$",
+        description="What it shares starts and limits by with other tasks of its queue",
+    ),
+]
+UniqueKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern="^[ -~]+$",
+        description=(
+            "While a task with it (and the same group key) is live, it is answered and none is "
+            "made; not together with `key`"
+        ),
+    ),
+]
 Priority = Annotated[int, Meta(ge=0, le=10)]
 Instant = Annotated[
     str,
@@ -62,8 +82,6 @@ Retries = Annotated[int, Meta(ge=0, le=1000)]
 Reason = Annotated[str, Meta(max_length=1000)]
 Limit = Annotated[int, Meta(ge=1, le=200)]
 Cursor = Annotated[str, Meta(min_length=1, max_length=100)]
-Token = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Error = Annotated[str, Meta(min_length=1, max_length=8192)]
 Url = Annotated[
     str,
     Meta(
@@ -115,6 +133,8 @@ class TaskIn(In, frozen=True):
     max_retries: Retries | None = None
     retry_backoff: BackoffKind | BackoffIn | None = None
     key: Key | None = None
+    group_key: GroupKey | None = None
+    unique_key: UniqueKey | None = None
     webhook: Url | WebhookIn | None = None
 
 
@@ -132,6 +152,7 @@ class TaskQuery(In, frozen=True):
     task_type: Name | None = None
     queue: Name | None = None
     schedule: Name | None = None
+    group_key: Key | None = None
     since: Instant | None = None
     until: Instant | None = None
     cursor: Cursor | None = None
@@ -177,81 +198,10 @@ class DiscardIn(In, frozen=True):
     all: bool = False
 
 
-class ClaimIn(In, frozen=True):
-    """What a worker can take now; it may wait for it for a while."""
-
-    worker_id: Name
-    task_types: Annotated[list[Name], Meta(min_length=1, max_length=1000)]
-    queues: Annotated[list[Name], Meta(min_length=1, max_length=1000)] | None = None
-    levels: Annotated[list[Level], Meta(min_length=1, max_length=5)] | None = None
-    labels: Annotated[
-        list[Label],
-        Meta(max_length=OFFERED_MAX, description="What the worker offers to tasks that need it"),
-    ] = []
-    limit: Annotated[int, Meta(ge=1, le=1000)] = 1
-    lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
-    wait_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.0
-
-
-class LeaseIn(In, frozen=True):
-    """Names one lease."""
-
-    task_id: UUID
-    fencing_token: Token
-
-
-class HeartbeatIn(In, frozen=True):
-    """The leases that a worker still works on."""
-
-    worker_id: Name
-    leases: Annotated[list[LeaseIn], Meta(min_length=1, max_length=1000)]
-    lease_seconds: Annotated[float, Meta(ge=1, le=3600)] = 60.0
-
-
-class CompleteIn(In, frozen=True):
-    """An attempt that is done."""
-
-    worker_id: Name
-    task_id: UUID
-    fencing_token: Token
-    result: Any = None
-
-
-class FailIn(In, frozen=True):
-    """An attempt that did not complete.
-
-    With `retry` false it goes straight to the dead letters; `retry_after` replaces the back-off;
-    `cancelled` says that it stopped because it was told to; `release` hands it back uncharged.
-    """
-
-    worker_id: Name
-    task_id: UUID
-    fencing_token: Token
-    error: Error
-    kind: FailureKind = FailureKind.ERROR
-    traceback: Annotated[str, Meta(max_length=65536)] = ""
-    retry: bool = True
-    retry_after: Annotated[float, Meta(ge=0, le=30 * 86400)] | None = None
-    cancelled: bool = False
-    release: bool = False
-
-
-class ProgressIn(In, frozen=True):
-    """How far a running task is."""
-
-    task_id: UUID
-    fencing_token: Token
-    progress: Any
-
-
-class SlotsIn(In, frozen=True):
-    """How many tasks a worker runs at a time."""
-
-    slots: Annotated[int, Meta(ge=0, le=1000)]
-
-
 class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A task that was stored, or (`is_new` false) the one stored before under the same key."""
+    """A task that was stored, or (`is_new` false) the one stored before under the same key or live
+    with the same unique key.
+    """
 
     task_id: UUID
     task_type: str
@@ -261,6 +211,8 @@ class SubmittedOut(msgspec.Struct, frozen=True, kw_only=True):
     status: TaskStatus
     is_new: bool
     key: str | None = None
+    group_key: str | None = None
+    unique_key: str | None = None
 
 
 class BatchItem(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -361,45 +313,6 @@ class StatsOut(msgspec.Struct, frozen=True, kw_only=True):
 
     store_answers_in_seconds: float
     partial: bool = False
-
-
-class LeaseOut(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt of a task, for the worker that asked."""
-
-    task_id: UUID
-    fencing_token: int
-    task_type: str
-    payload: msgspec.Raw
-    queue: str
-    priority: int
-    level: Level
-    attempt: int
-    max_retries: int
-    timeout: float
-    scheduled_at: datetime
-    created_at: datetime
-    lease_seconds: float
-
-
-class LeasesOut(msgspec.Struct, frozen=True, kw_only=True):
-    """What was claimed, in the order to start it in."""
-
-    leases: list[LeaseOut]
-
-
-class RenewalOut(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a lease is still held, and whether its task shall stop."""
-
-    task_id: UUID
-    fencing_token: int
-    held: bool
-    cancel_requested: bool
-
-
-class RenewalsOut(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer for each lease, in order."""
-
-    leases: list[RenewalOut]
 
 
 class HealthOut(msgspec.Struct, frozen=True, kw_only=True):

@@ -43,7 +43,7 @@ from mainspring.domain.errors import InvalidValue
 from mainspring.domain.namespaces import plain_key, plain_queue
 from mainspring.domain.placement import labels_of
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import Task
+from mainspring.domain.task import NewTask, Task
 from mainspring.domain.values import check_key, parse_instant, shown
 from mainspring.ports.access import Scope
 from mainspring.ports.store import TaskFilter
@@ -195,21 +195,12 @@ class TaskRoutes:
         task, stored = await self._gateway.submit(
             call.who, given, key, call.origin, SUBMIT_SECONDS - call.spent_seconds
         )
-        status = TaskStatus.PENDING
-        if not stored.is_new:
+        if stored.is_new:
+            out = _as_new(task)
+        else:
             left = began + PATIENCE_SECONDS - asyncio.get_running_loop().time()
             found = self._gateway.task(call.who, stored.id, Scope.SUBMIT)
-            status = (await in_time(found, max(LEAST_SECONDS, left))).status
-        out = SubmittedOut(
-            task_id=stored.id,
-            task_type=task.task_type,
-            queue=plain_queue(task.queue),
-            labels=labels_of(task.queue),
-            priority=task.priority,
-            status=status,
-            is_new=stored.is_new,
-            key=plain_key(task.key),
-        )
+            out = _as_found(await in_time(found, max(LEAST_SECONDS, left)), task)
         return Response(
             status=201 if stored.is_new else 200,
             value=out,
@@ -238,6 +229,7 @@ class TaskRoutes:
             task_type=query.task_type,
             queue=query.queue,
             schedule=query.schedule,
+            group_key=query.group_key,
             since=_instant(query.since, "since"),
             until=_instant(query.until, "until"),
         )
@@ -288,6 +280,37 @@ class TaskRoutes:
             async with aclosing(followed) as events:
                 async for event in events:
                     yield STILL_HERE if event is None else _frame(event)
+
+
+def _as_new(task: NewTask) -> SubmittedOut:
+    return SubmittedOut(
+        task_id=task.id,
+        task_type=task.task_type,
+        queue=plain_queue(task.queue),
+        labels=labels_of(task.queue),
+        priority=task.priority,
+        status=TaskStatus.PENDING,
+        is_new=True,
+        key=plain_key(task.key),
+        group_key=task.group_key,
+        unique_key=plain_key(task.unique_key),
+    )
+
+
+def _as_found(found: Task, task: NewTask) -> SubmittedOut:
+    """Return the task of before; one with the same unique key may be quite another."""
+    return SubmittedOut(
+        task_id=found.task_id,
+        task_type=found.task_type,
+        queue=found.queue,
+        labels=found.labels,
+        priority=found.priority,
+        status=found.status,
+        is_new=False,
+        key=plain_key(task.key),
+        group_key=found.group_key,
+        unique_key=found.unique_key,
+    )
 
 
 def _frame(event: TaskEvent) -> bytes:

@@ -6,6 +6,8 @@ protos and in the guide to gRPC.
 
 from mainspring.api._generated.dead_letters_pb2 import *  # noqa: F403 - all of it is meant
 from mainspring.api._generated.dead_letters_pb2_grpc import DeadLetterServiceStub
+from mainspring.api._generated.queues_pb2 import *  # noqa: F403
+from mainspring.api._generated.queues_pb2_grpc import QueueServiceStub
 from mainspring.api._generated.schedules_pb2 import *  # noqa: F403
 from mainspring.api._generated.schedules_pb2_grpc import ScheduleServiceStub
 from mainspring.api._generated.tasks_pb2 import *  # noqa: F403
@@ -15,6 +17,7 @@ from mainspring.api._generated.workers_pb2_grpc import WorkerServiceStub
 
 __all__ = [
     "DeadLetterServiceStub",
+    "QueueServiceStub",
     "ScheduleServiceStub",
     "TaskServiceStub",
     "WorkerServiceStub",

@@ -1,4 +1,4 @@
-"""`mainspring queues`: what waits where, and the switches."""
+"""`mainspring queues`: what waits where, the switches and the limits."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -6,8 +6,10 @@ from pathlib import Path
 import click
 
 from mainspring.cli.installations import with_installation
+from mainspring.cli.limit_words import limit_words
 from mainspring.cli.options import json_option, settings_of, store_options
 from mainspring.cli.output import note, print_json, print_table
+from mainspring.cli.queue_limits import limit
 from mainspring.core.installation import Installation
 from mainspring.ports.branches import BranchState
 from mainspring.ports.store import QueueState
@@ -15,7 +17,10 @@ from mainspring.ports.store import QueueState
 
 @click.group()
 def queues() -> None:
-    """Queues: what waits in them, and their switches."""
+    """Queues: what waits in them, their switches and their limits."""
+
+
+queues.add_command(limit)
 
 
 @queues.command("list")
@@ -24,7 +29,8 @@ def queues() -> None:
 def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | None) -> None:
     """List queues with their counts, which stop at 100,000.
 
-    Below a queue stands what of it needs labels, and how many live workers can take that.
+    Below a queue stands what of it needs labels, and how many live workers can take that. HELD and
+    LIMIT are there when groups or limits hold tasks back: HELD of those that are READY.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     found = with_installation(settings, lambda installation: installation.lifecycle.queues())
@@ -32,10 +38,12 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
         for state in found:
             print_json(state)
         return
-    print_table(
-        ("QUEUE", "STATE", "READY", "SCHEDULED", "RUNNING", "OLDEST READY"),
-        (row for state in found for row in _rows(state)),
-    )
+    columns: tuple[str, ...] = ("QUEUE", "STATE", "READY", "SCHEDULED", "RUNNING", "OLDEST READY")
+    rows = (row for state in found for row in _rows(state))
+    if any(state.held or state.limit or state.group_limit for state in found):
+        columns = (*columns, "HELD", "LIMIT")
+        rows = (row for state in found for row in _limited(state))
+    print_table(columns, rows)
 
 
 def _rows(state: QueueState) -> Iterator[Sequence[object]]:
@@ -43,6 +51,18 @@ def _rows(state: QueueState) -> Iterator[Sequence[object]]:
     yield (state.queue, "paused" if state.paused else "active", *_counts(state))
     for branch in state.branches:
         yield (f"  {','.join(branch.labels)}", _placed(branch), *_counts(branch))
+
+
+def _limited(state: QueueState) -> Iterator[Sequence[object]]:
+    """Yield the same lines with what is held, and why."""
+    limits = [
+        words
+        for words in (limit_words(state.limit), limit_words(state.group_limit, "each group "))
+        if words
+    ]
+    (first, *others) = _rows(state)
+    yield (*first, state.held, "; ".join(limits) or "-")
+    yield from ((*row, "", "") for row in others)
 
 
 def _placed(branch: BranchState) -> str:

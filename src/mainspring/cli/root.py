@@ -32,7 +32,7 @@ COMMANDS: Final = {
     "tasks": Entry("tasks", "tasks", "Submit, look at, cancel and move tasks."),
     "schedules": Entry("schedules", "schedules", "Schedules: cron, intervals and their history."),
     "dead-letters": Entry("dead_letters", "dead_letters", "Tasks that failed for good."),
-    "queues": Entry("queues", "queues", "Queues and their switches."),
+    "queues": Entry("queues", "queues", "Queues, their switches and limits."),
     "workers": Entry("workers", "workers", "Workers that are alive."),
     "shards": Entry("shards", "shards", "The databases that tasks are divided among."),
     "keys": Entry("keys", "keys", "Keys of the API."),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import click
+import msgspec
 
 from mainspring.cli.exits import EXIT_DONE, EXIT_FAILED
 from mainspring.cli.installations import with_installation
@@ -175,12 +176,17 @@ def _task(ids: IdSource, registry: Registry | None, raw: bytes, key: str) -> New
         raise InvalidValue("task_type is missing; name the type of the task", field="task_type")
     task_type = value.pop("task_type")
     payload = value.pop("payload", {})
-    given = {"key": key, **{name: one for name, one in value.items() if one is not None}}
+    given = {name: one for name, one in value.items() if one is not None}
     definition = None
     if registry is not None:
         definition = registry.get(check_name(task_type, "task_type"))
     options = complete_options(checked_options(given), definition)
-    return build_task(ids, task_type, payload, options, definition)
+    built = build_task(ids, task_type, payload, options, definition)
+    if built.key is not None or built.unique_key is not None:
+        return built
+    return build_task(
+        ids, task_type, payload, msgspec.structs.replace(options, key=key), definition
+    )
 
 
 def _decode(raw: bytes) -> Any:

@@ -32,7 +32,9 @@ async def submit_and_see(
 ) -> int:
     """Store a task, show it, wait for its end if that is wanted, and return the exit status."""
     stored = await installation.submissions.submit(built)
-    if not stored.is_new:
+    if not stored.is_new and built.unique_key is not None:
+        note(f"a task with the unique key {built.unique_key!r} is live; this is that one")
+    elif not stored.is_new:
         note(f"key {built.key!r} was used before; this is the task of that time")
     if not as_json:
         click.echo(str(stored.id))

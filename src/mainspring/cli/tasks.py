@@ -26,7 +26,7 @@ from mainspring.core.options import TaskOptions, checked_options
 from mainspring.core.submission import build_task, complete_options
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, Task
-from mainspring.domain.values import check_name, parse_instant
+from mainspring.domain.values import check_key, check_name, parse_instant
 from mainspring.ports.store import TaskFilter
 from mainspring.wiring.store import system_ids
 
@@ -42,6 +42,16 @@ def _task_options(command: F) -> F:
     for option in (
         click.option("--labels", metavar="A,B=C", help="What its worker has to offer: gpu."),
         click.option("--webhook", metavar="URL", help="URL that is told when the task ends."),
+        click.option(
+            "--unique-key",
+            metavar="K",
+            help="While a task with it is live, that one is answered and none is made.",
+        ),
+        click.option(
+            "--group-key",
+            metavar="K",
+            help="What it shares starts and limits by with other tasks of its queue.",
+        ),
         click.option("--key", help="Idempotency key: the same task twice under it makes one."),
         click.option("--backoff", metavar="KIND", help="exponential, linear or fixed."),
         click.option("--max-retries", type=int, help="Further attempts after a failure (3)."),
@@ -67,6 +77,8 @@ def _chosen(given: Mapping[str, Any]) -> TaskOptions:
             "max_retries",
             "backoff",
             "key",
+            "group_key",
+            "unique_key",
             "labels",
             "webhook",
         )
@@ -145,9 +157,9 @@ def import_command(
     """Submit a task for each line of FILE; safe to repeat after an interruption.
 
     A line is a JSON object: {"task_type": ..., "payload": {...}} and any of scheduled_at (at),
-    delay, priority, queue, timeout, max_retries, retry_backoff (backoff) and key. A line without a
-    key gets one from the file's content and its number, so that importing the same file again
-    adds nothing. Lines that are wrong are reported and left out.
+    delay, priority, queue, timeout, max_retries, retry_backoff (backoff), group_key, and key or
+    unique_key. A line without either gets a key from the file's content and its number, so that
+    importing the same file again adds nothing. Lines that are wrong are reported and left out.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     return import_tasks(settings, file, registry_of(app), check_only=check, as_json=as_json)
@@ -176,6 +188,7 @@ def get(task_id: UUID, *, as_json: bool, database_url: str | None, data_dir: Pat
 @click.option("--type", "task_type", metavar="T", help="Only this task type.")
 @click.option("--queue", metavar="Q", help="Only this queue.")
 @click.option("--schedule", metavar="NAME", help="Only what this schedule made.")
+@click.option("--group-key", metavar="K", help="Only what has this group key.")
 @click.option("--since", metavar="T", help="Created since a time, or so long ago: 2h.")
 @click.option("--until", metavar="T", help="Created before a time, or so long ago: 1h.")
 @click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
@@ -187,6 +200,7 @@ def list_command(
     task_type: str | None,
     queue: str | None,
     schedule: str | None,
+    group_key: str | None,
     since: str | None,
     until: str | None,
     limit: int,
@@ -202,6 +216,7 @@ def list_command(
         task_type=None if task_type is None else check_name(task_type, "type"),
         queue=None if queue is None else check_name(queue, "queue"),
         schedule=None if schedule is None else check_name(schedule, "schedule"),
+        group_key=None if group_key is None else check_key(group_key, "group_key", "a group key"),
         since=None if since is None else parse_since(since, "since"),
         until=None if until is None else parse_since(until, "until"),
     )
@@ -227,7 +242,7 @@ def print_tasks(found: list[Task]) -> None:
             (
                 task.task_id,
                 task.task_type,
-                task.placement or ("ready" if task.ready else task.status),
+                task.placement or ("held" if task.held else "ready" if task.ready else task.status),
                 task.priority,
                 task.queue,
                 when(task.scheduled_at),

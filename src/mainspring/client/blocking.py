@@ -21,6 +21,7 @@ from mainspring.client.exchange import (
     Request,
     Trial,
 )
+from mainspring.client.limits import SyncClientLimits
 from mainspring.domain.errors import StoreUnavailable, Unavailable
 
 T = TypeVar("T")
@@ -137,6 +138,9 @@ class SyncClient:
     ) -> None:
         self._address = Address(api_url, api_key, tls)
         self._caller = SyncCaller(self._address, timeout)
+        self.limits = SyncClientLimits(self._caller.call)
+        """Limits of queues: `client.limits.set_queue(...)` and so on."""
+
         self.schedules = SyncClientSchedules(self._caller)
         """Schedules: `client.schedules.create(...)` and so on."""
 

@@ -22,6 +22,7 @@ from mainspring.client.exchange import (
     Request,
     Trial,
 )
+from mainspring.client.limits import ClientLimits
 from mainspring.domain.errors import StoreUnavailable, Unavailable
 
 T = TypeVar("T")
@@ -128,6 +129,9 @@ class Client:
     ) -> None:
         self._address = Address(api_url, api_key, tls)
         self._caller = Caller(self._address, timeout)
+        self.limits = ClientLimits(self._caller.call)
+        """Limits of queues: `await client.limits.set_queue(...)` and so on."""
+
         self.schedules = ClientSchedules(self._caller)
         """Schedules: `await client.schedules.create(...)` and so on."""
 
@@ -158,9 +162,10 @@ class Client:
         """Submit a task and return it, in short; it is on disk when this returns.
 
         Options: `queue`, `priority`, `at` (`scheduled_at`) or `delay`, `timeout`, `max_retries`,
-        `backoff` (`retry_backoff`) and `key`, with the bounds that they have for an app; durations
-        in seconds or as a timedelta. Without a `key` it gets one made here, so that it can be sent
-        again when its answer is lost.
+        `backoff` (`retry_backoff`), `labels`, `webhook`, `group_key` and `key` or `unique_key`,
+        with the bounds that they have for an app; durations in seconds or as a timedelta. Without a
+        `key` it gets one made here, so that it can be sent again when its answer is lost. One with
+        a `unique_key` is sent again as it is: if it has run meanwhile, it runs twice.
         """
         return await self.call(task_requests.submit(task_type, payload, options))
 
@@ -181,7 +186,7 @@ class Client:
 
     async def tasks(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield tasks, newest first, page by page: `status`, `ready`, `task_type`, `queue`,
-        `schedule`, `since`, `until`.
+        `schedule`, `group_key`, `since`, `until`.
         """
         cursor: str | None = None
         while True:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 import msgspec
+from msgspec.structs import asdict
 
 from mainspring.adapters.system import SystemClock
 from mainspring.client import operator_requests, task_requests
@@ -20,6 +21,7 @@ from mainspring.client.problems import error_of_item
 from mainspring.client.schedule_installation import ApiSchedules
 from mainspring.config import Settings
 from mainspring.core.lifecycle import PAGE_TASKS
+from mainspring.core.limit_view import QueueLimitsView, limits_of
 from mainspring.domain.errors import (
     InvalidConfiguration,
     KeyConflict,
@@ -27,6 +29,7 @@ from mainspring.domain.errors import (
     TaskNotFound,
     Unavailable,
 )
+from mainspring.domain.limits import Limit, QueueLimits, check_group_key
 from mainspring.domain.placement import base_of, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
@@ -35,7 +38,16 @@ from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter, Wor
 
 _NEW: Final = 201
 _NOTHING: Final = msgspec.Raw(b"null")
-_FILTERS: Final = ("status", "ready", "task_type", "queue", "schedule", "since", "until")
+_FILTERS: Final = (
+    "status",
+    "ready",
+    "task_type",
+    "queue",
+    "schedule",
+    "group_key",
+    "since",
+    "until",
+)
 
 
 class _Told(Task, frozen=True, kw_only=True):
@@ -199,6 +211,29 @@ class ApiLifecycle:
         """Let the tasks of a queue start again."""
         await self._client.resume_queue(check_name(queue, "queue"))
 
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both."""
+        check_name(queue, "queue")
+        bodies = [None if one is None else asdict(one) for one in (whole, group)]
+        await self._client.call(operator_requests.limit_queue(queue, *bodies))
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or none."""
+        check_name(queue, "queue")
+        if limit is None:
+            request = operator_requests.unlimit_group(queue, check_group_key(group_key))
+        else:
+            key = check_group_key(group_key)
+            request = operator_requests.limit_group(queue, key, asdict(limit))
+        await self._client.call(request)
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue."""
+        request = operator_requests.queue_limits(check_name(queue, "queue"))
+        return limits_of(await self._client.call(read_as(request, QueueLimitsView)))
+
     async def workers(self) -> list[WorkerState]:
         """Return the workers that are alive."""
         found = await self._client.call(read_as(operator_requests.workers(), _Workers))
@@ -236,8 +271,9 @@ def _body(task: NewTask) -> dict[str, Any]:
         "max_retries": task.max_retries,
         "retry_backoff": task_requests.plain(task.backoff),
     }
-    if task.key is not None:
-        body["key"] = task.key
+    for name in ("key", "group_key", "unique_key"):
+        if getattr(task, name) is not None:
+            body[name] = getattr(task, name)
     if task.webhook is not None:
         body["webhook"] = task_requests.plain(task.webhook)
     if task.scheduled_at is not None:

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from mainspring.client.exchange import Request, get, in_path, send
+from mainspring.client.exchange import Request, get, given, in_path, send
 from mainspring.client.task_requests import PAGE_TASKS
 from mainspring.core.json_encoding import encode
 
@@ -63,6 +63,33 @@ def pause_queue(queue: str) -> Request[dict[str, Any]]:
 def resume_queue(queue: str) -> Request[dict[str, Any]]:
     """Let the tasks of a queue start again."""
     return send("POST", f"/v1/queues/{in_path(queue)}/resume", None, is_repeatable=True)
+
+
+def queue_limits(queue: str) -> Request[dict[str, Any]]:
+    """Look at the limits of a queue and of its groups."""
+    return get(f"/v1/queues/{in_path(queue)}/limits")
+
+
+def limit_queue(
+    queue: str, whole: Mapping[str, Any] | None, group: Mapping[str, Any] | None
+) -> Request[dict[str, Any]]:
+    """Limit a queue as a whole, each of its groups, or both."""
+    body = given(queue=whole, group=group)
+    return send("PUT", f"/v1/queues/{in_path(queue)}/limits", body, is_repeatable=True)
+
+
+def limit_group(queue: str, group_key: str, limit: Mapping[str, Any]) -> Request[dict[str, Any]]:
+    """Give one group of a queue a limit of its own."""
+    return send("PUT", _of_group(queue, group_key), limit, is_repeatable=True)
+
+
+def unlimit_group(queue: str, group_key: str) -> Request[dict[str, Any]]:
+    """Give one group of a queue the limit of every group again."""
+    return send("DELETE", _of_group(queue, group_key), None, is_repeatable=True)
+
+
+def _of_group(queue: str, group_key: str) -> str:
+    return f"/v1/queues/{in_path(queue)}/limits/groups/{in_path(group_key)}"
 
 
 def workers() -> Request[dict[str, Any]]:

@@ -56,7 +56,7 @@ def _batch(lines: Sequence[bytes]) -> Request[dict[str, Any]]:
 
 def with_key(task: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a task in the words of the API, with an idempotency key, so that it can be sent
-    twice.
+    twice. One with a unique key can be without: while the first is live there is no second.
     """
     body = {_WORDS.get(name, name): plain(value) for name, value in task.items()}
     payload = {} if body.get("payload") is None else body["payload"]
@@ -64,7 +64,7 @@ def with_key(task: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         message = f"{prefix}payload is {kind_of(payload)}; give an object, the handler's parameters"
         raise InvalidValue(message, field=f"{prefix}payload")
     body["payload"] = msgspec.Raw(encode(dict(payload), f"{prefix}payload", strict=True).encode())
-    if body.get("key") is None:
+    if body.get("key") is None and body.get("unique_key") is None:
         body["key"] = secrets.token_hex(16)
     return body
 

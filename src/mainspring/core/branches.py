@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
+from mainspring.domain.limits import Limit
 from mainspring.domain.placement import Labels
 from mainspring.ports.branches import BranchState, Unplaceable
 from mainspring.ports.store import COUNT_MAX, QueueState
@@ -20,6 +21,11 @@ class StoredQueue(NamedTuple):
     running: int
     oldest_ready_seconds: float | None
     workers: int
+    held: int = 0
+    """Of the queue with all its branches."""
+
+    limit: Limit = Limit()
+    group_limit: Limit = Limit()
 
 
 def queue_states(
@@ -45,6 +51,9 @@ def _queue_state(
         scheduled=min(sum(part.scheduled for part in parts), COUNT_MAX),
         running=min(sum(part.running for part in parts), COUNT_MAX),
         oldest_ready_seconds=max(ages, default=None),
+        held=max(part.held for part in parts),
+        limit=_shown(part.limit for part in parts),
+        group_limit=_shown(part.group_limit for part in parts),
         branches=tuple(
             BranchState(
                 labels=part.labels,
@@ -59,3 +68,8 @@ def _queue_state(
             if part.labels
         ),
     )
+
+
+def _shown(limits: Iterable[Limit]) -> Limit | None:
+    """A limit is of a queue, so its branches have none."""
+    return next((limit for limit in limits if not limit.is_none), None)

@@ -14,6 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from mainspring.core.context import TaskContext
+from mainspring.core.key_rules import key_rule
 from mainspring.core.registry import Mode, TaskDefinition
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.values import check_name
@@ -25,9 +26,16 @@ Arguments = dict[str, Any]
 
 
 def define(
-    name: str, handler: Callable[..., Any], *, process: bool = False, **defaults: Any
+    name: str,
+    handler: Callable[..., Any],
+    *,
+    process: bool = False,
+    group_key: object = None,
+    unique_key: object = None,
+    **defaults: Any,
 ) -> TaskDefinition:
     """Return the definition of a task type; `defaults` are further fields of `TaskDefinition`.
+    The keys are text, or functions of the handler's parameters.
 
     Raises `InvalidValue` for the field `handler` when its signature cannot take a payload.
     """
@@ -41,12 +49,16 @@ def define(
     takes_context = bool(parameters) and _is_context(parameters[0], hints)
     if takes_context:
         parameters = parameters[1:]
+    payload = _struct(name, parameters, hints)
+    known = payload.__struct_fields__ if payload.__struct_config__.forbid_unknown_fields else None
     return TaskDefinition(
         name=name,
         handler=handler,
         mode=_mode(handler, process=process),
         takes_context=takes_context,
-        parameters=_struct(name, parameters, hints),
+        parameters=payload,
+        group_key=key_rule("group_key", group_key, known),
+        unique_key=key_rule("unique_key", unique_key, known),
         **defaults,
     )
 

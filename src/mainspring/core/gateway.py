@@ -29,6 +29,7 @@ from mainspring.domain.errors import (
     StoreUnavailable,
     TaskNotFound,
 )
+from mainspring.domain.limits import Limit, QueueLimits, check_group_key
 from mainspring.domain.namespaces import (
     DEFAULT_NAMESPACE,
     namespace_of,
@@ -201,6 +202,35 @@ class Gateway:
             raise QueueNotFound(f"there is no queue {queue!r}", field="queue")
         await self._store.resume(stored)
 
+    async def limits(self, who: Principal, queue: str) -> QueueLimits:
+        """Return the limits of a queue; none where nobody set any."""
+        who.require(Scope.READ)
+        return await self._store.limits(who.stored_queue(check_name(queue, "queue")))
+
+    async def set_limits(
+        self,
+        who: Principal,
+        queue: str,
+        *,
+        whole: Limit | None = None,
+        group: Limit | None = None,
+    ) -> QueueLimits:
+        """Replace the limit of a queue, that of each of its groups, or both (None: as it is), and
+        return its limits.
+        """
+        who.require(Scope.ADMIN)
+        stored = who.stored_queue(check_name(queue, "queue"))
+        await self._store.set_limits(stored, whole=whole, group=group)
+        return await self._store.limits(stored)
+
+    async def set_group_limit(
+        self, who: Principal, queue: str, group_key: str, limit: Limit | None
+    ) -> None:
+        """Give one group of a queue a limit of its own, or (None) that of every group again."""
+        who.require(Scope.ADMIN)
+        stored = who.stored_queue(check_name(queue, "queue"))
+        await self._store.set_group_limit(stored, check_group_key(group_key), limit)
+
     async def workers(self, who: Principal) -> list[WorkerState]:
         """Return the workers that take tasks of who asks: their own, and those that serve all."""
         who.require(Scope.READ)
@@ -265,6 +295,7 @@ def plain_task(task: Task) -> Task:
         task,
         queue=plain_queue(task.queue),
         key=plain_key(task.key),
+        unique_key=plain_key(task.unique_key),
         schedule=None if task.schedule is None else plain_queue(task.schedule),
     )
 

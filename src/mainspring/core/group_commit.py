@@ -106,7 +106,8 @@ class GroupCommit:
         can make use of.
 
         Raises `StoreUnavailable` when it was certainly not stored and `OutcomeUnknown` when it may
-        have been. A keyed task whose outcome is unknown is sent again until the time is over.
+        have been. A task with an idempotency or unique key whose outcome is unknown is sent again
+        until the time is over.
         """
         (outcome,) = await self.submit_many([task], timeout, first=first)
         if isinstance(outcome, BaseException):
@@ -246,9 +247,14 @@ class GroupCommit:
 
 def _after_unknown(batch: list[_Item]) -> list[_Item]:
     for item in batch:
-        if item.task.key is None:
+        if not _is_repeatable(item.task):
             item.answer(_unknown(item))
-    return [item for item in batch if item.task.key is not None]
+    return [item for item in batch if _is_repeatable(item.task)]
+
+
+def _is_repeatable(task: NewTask) -> bool:
+    """Whether the store looks for the task before it makes it, also the first time."""
+    return task.key is not None or task.unique_key is not None
 
 
 def _answer_all(batch: list[_Item], error: Exception) -> None:
@@ -282,6 +288,8 @@ def _unknown(item: _Item) -> OutcomeUnknown:
     task = item.task
     if task.key is not None:
         way_out = f"submit it again with the same key {task.key!r}, which cannot make a second one"
+    elif task.unique_key is not None:
+        way_out = "submit it again; none is made beside it while it is live"
     else:
         way_out = (
             "look for this id before you submit it again; with a key (options(key=...)) it is "

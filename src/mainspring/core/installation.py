@@ -11,6 +11,7 @@ from uuid import UUID
 
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import BackfillResult, Change, OnConflict
+from mainspring.domain.limits import Limit, QueueLimits
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.ports.schedules import Tick
@@ -74,6 +75,20 @@ class LifecycleVerbs(Protocol):
 
     async def resume(self, queue: str) -> None:
         """Let the tasks of a queue start again."""
+        ...
+
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both."""
+        ...
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or none."""
+        ...
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue."""
         ...
 
     async def workers(self) -> list[WorkerState]:

@@ -13,6 +13,7 @@ from mainspring.core.access import Principal
 from mainspring.core.builtin_tasks import check_builtin
 from mainspring.core.options import DEFAULTS, TaskOptions, checked_options, fingerprint
 from mainspring.domain.errors import InvalidValue, KeyConflict, PayloadTooLarge
+from mainspring.domain.ids import deciding_key
 from mainspring.domain.namespaces import stored_key, stored_queue
 from mainspring.domain.placement import branch_of
 from mainspring.domain.retry import Backoff
@@ -30,6 +31,8 @@ OPTION_FIELDS: Final = (
     "retry_backoff",
     "key",
     "labels",
+    "group_key",
+    "unique_key",
     "webhook",
 )
 TASK_FIELDS: Final = ("task_type", "payload", *OPTION_FIELDS)
@@ -76,9 +79,10 @@ class Intake:
             deliveries = stored_queue(principal.namespace, webhook.queue)
             webhook = msgspec.structs.replace(webhook, queue=deliveries)
         queue = options.queue or DEFAULTS.queue or ""
-        stored = None if options.key is None else stored_key(principal.namespace, options.key)
+        stored = _stored_key(principal, options.key)
+        unique = _stored_key(principal, options.unique_key)
         return NewTask(
-            id=self._ids.task_id(stored),
+            id=self._ids.task_id(deciding_key(options.group_key, unique, stored)),
             task_type=task_type,
             payload=payload,
             queue=principal.stored_queue(branch_of(queue, options.labels)),
@@ -90,9 +94,15 @@ class Intake:
             backoff=options.backoff,  # type: ignore[arg-type]
             key=stored,
             fingerprint=None if stored is None else fingerprint(task_type, payload, options),
+            group_key=options.group_key,
+            unique_key=unique,
             origin=origin,
             webhook=webhook,
         )
+
+
+def _stored_key(principal: Principal, key: str | None) -> str | None:
+    return None if key is None else stored_key(principal.namespace, key)
 
 
 def _payload_text(payload: object, prefix: str) -> str:
@@ -129,6 +139,9 @@ def _options(given: Mapping[str, Any], key: str | None, prefix: str) -> TaskOpti
         if chosen["key"] is not None and chosen["key"] != key:
             message = "key in the body and the header Idempotency-Key differ; give one of them"
             raise KeyConflict(message, field=f"{prefix}key")
+        if chosen["unique_key"] is not None:
+            message = "unique_key and the header Idempotency-Key are both given; keep one of them"
+            raise KeyConflict(message, field=f"{prefix}unique_key")
         chosen["key"] = key
     return checked_options(chosen, prefix).over(DEFAULTS)
 

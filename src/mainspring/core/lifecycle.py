@@ -18,7 +18,10 @@ from mainspring.domain.errors import (
     TaskAlreadyFinished,
     TaskNotFound,
     TaskNotWaiting,
+    UniqueKeyTaken,
 )
+from mainspring.domain.limits import Limit, QueueLimits, check_group_key
+from mainspring.domain.namespaces import plain_key
 from mainspring.domain.status import WAITING, TaskStatus
 from mainspring.domain.task import CancelState, Task
 from mainspring.domain.values import check_instant, check_name, check_seconds, clip_text, shown
@@ -86,7 +89,9 @@ class Lifecycle:
         return status
 
     async def replay(self, which: DeadLetterFilter, payload: str | None = None) -> list[UUID]:
-        """Reopen all the dead letters meant; raises when a named one is not a dead letter."""
+        """Reopen all the dead letters meant but those whose unique key a live task has; raises
+        when a named one is such, or is not a dead letter.
+        """
         return await self._sweep(which, lambda part: self._store.replay(part, SWEEP_TASKS, payload))
 
     async def discard(self, which: DeadLetterFilter, reason: str) -> list[UUID]:
@@ -130,6 +135,21 @@ class Lifecycle:
             raise QueueNotFound(f"there is no queue {queue!r}; see `mainspring queues list`")
         await self._store.resume(queue)
 
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both (None: as it is)."""
+        await self._store.set_limits(check_name(queue, "queue"), whole=whole, group=group)
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or (None) that of every group again."""
+        check_name(queue, "queue")
+        await self._store.set_group_limit(queue, check_group_key(group_key), limit)
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue; none where nobody set any."""
+        return await self._store.limits(check_name(queue, "queue"))
+
     async def _sweep(
         self,
         which: DeadLetterFilter,
@@ -153,6 +173,14 @@ class Lifecycle:
         others = f"; {len(done)} of {len(which.ids or ())} were done" if done else ""
         if first not in statuses:
             raise _no_task(first, others)
+        task = await self._store.get(first) if statuses[first] is TaskStatus.FAILED else None
+        if task is not None and task.unique_key is not None:
+            message = (
+                f"task {first} has the unique key {shown(plain_key(task.unique_key))}, which a "
+                "live task has now, so it stays a dead letter; replay it when that one has ended, "
+                f"or discard it{others}"
+            )
+            raise UniqueKeyTaken(message, field="task_id")
         message = f"task {first} is {statuses[first]}, so it is not among the dead letters{others}"
         raise NotADeadLetter(message)
 

@@ -72,6 +72,14 @@ class TaskOptions(msgspec.Struct, frozen=True, kw_only=True):
     labels: Labels | None = None
     """What the worker has to offer, such as ``gpu`` or ``region=eu`` (default: nothing)."""
 
+    group_key: str | None = None
+    """What it shares starts and limits by with other tasks of its queue, such as the id of a
+    customer: 1 to 255 printable characters (default: it is in no group)."""
+
+    unique_key: str | None = None
+    """While a task with this key (and the same group key) waits or runs, submitting another answers
+    with that one: 1 to 255 printable characters. Not together with `key`."""
+
     webhook: Webhook | None = None
     """URL that is told when the task ends; or an object with a `url`, the `events` it is told of
     (completed, failed, cancelled, discarded; default: all) and the name of a secret to `sign`
@@ -99,6 +107,8 @@ class OptionKeywords(TypedDict, total=False):
     backoff: Backoff | str | None
     key: str | None
     labels: Sequence[str] | str | None
+    group_key: str | None
+    unique_key: str | None
     webhook: str | Mapping[str, Any] | Webhook | None
 
 
@@ -139,13 +149,27 @@ def checked_options(given: Mapping[str, Any], prefix: str = "") -> TaskOptions:
     if "at" in options and "delay" in options:
         message = f"{prefix}at and {prefix}delay are both given; a task runs at one time, keep one"
         raise InvalidValue(message, field=prefix + "delay")
+    if "unique_key" in options and "key" in options:
+        raise InvalidValue(f"{prefix}{BOTH_KEYS}", field=prefix + "unique_key")
     return TaskOptions(**options)
 
 
+BOTH_KEYS: Final = (
+    "unique_key and key are both given; keep key to make a task once for ever, or unique_key to "
+    "make none beside one that is live"
+)
+
+_KEYS: Final = {
+    "key": "an idempotency key",
+    "group_key": "a group key",
+    "unique_key": "a unique key",
+}
 _ALIASES: Final = {"scheduled_at": "at", "in_": "delay", "retry_backoff": "backoff"}
 
 
 def _check(name: str, field: str, value: Any) -> Any:  # noqa: PLR0911 - one return for each option
+    if name in _KEYS:
+        return check_key(value, field, _KEYS[name])
     match name:
         case "queue":
             return check_name(value, field)
@@ -167,10 +191,8 @@ def _check(name: str, field: str, value: Any) -> Any:  # noqa: PLR0911 - one ret
             return check_backoff(value, field)
         case "labels":
             return check_labels(value, field)
-        case "webhook":
-            return check_webhook(value, field)
         case _:
-            return check_key(value, field)
+            return check_webhook(value, field)
 
 
 def _seconds(value: Any) -> Any:
@@ -199,8 +221,8 @@ def check_backoff(value: object, field: str = "backoff") -> Backoff:
 def fingerprint(task_type: str, payload: str, options: TaskOptions) -> str:
     """Return the digest of what was asked for: equal for two submissions that ask for the same."""
     chosen = {**msgspec.structs.asdict(options), "key": None}
-    # As before there were labels and webhooks, so that keys of that time still fit.
-    for name in ("labels", "webhook"):
+    # As before there were labels, webhooks and groups, so that keys of that time still fit.
+    for name in ("labels", "webhook", "group_key", "unique_key"):
         if not chosen[name]:
             del chosen[name]
     asked = (task_type, msgspec.json.decode(payload), chosen)

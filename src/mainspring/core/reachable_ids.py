@@ -9,7 +9,7 @@ from mainspring.ports.parts import Divided
 
 class ReachableIds:
     """`ports.clock.IdSource` that avoids what is lost, for tasks that may be anywhere. Where a task
-    with a key belongs is decided by the key, whatever is lost.
+    with a key belongs is decided by the key (`domain.ids.deciding_key`), whatever is lost.
     """
 
     def __init__(self, ids: IdSource, store: Divided) -> None:

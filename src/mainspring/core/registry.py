@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from mainspring.core.key_rules import KeyRule
 from mainspring.domain.errors import InvalidValue, UnknownTaskType
 from mainspring.domain.placement import Labels
 from mainspring.domain.priority import DEFAULT
@@ -49,6 +50,9 @@ class TaskDefinition(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff = Backoff()
     labels: Labels = ()
     """What the workers of its tasks have to offer."""
+
+    group_key: KeyRule | None = None
+    unique_key: KeyRule | None = None
 
     final_errors: tuple[type[BaseException], ...] = ()
     """Errors after which there is no further attempt."""

@@ -9,13 +9,16 @@ lone submission waits for nothing.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from mainspring.core.builtin_tasks import check_builtin
-from mainspring.core.definitions import check_text, misfit
+from mainspring.core.definitions import arguments_of, check_text, misfit
 from mainspring.core.json_encoding import encode
-from mainspring.core.options import DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
+from mainspring.core.options import BOTH_KEYS, DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
 from mainspring.core.registry import TaskDefinition
 from mainspring.core.routed_commits import Commits
 from mainspring.domain.errors import InvalidValue, KeyConflict, MainspringError, PayloadTooLarge
+from mainspring.domain.ids import deciding_key
 from mainspring.domain.placement import branch_of
 from mainspring.domain.task import DEFAULT_QUEUE, NewTask, Submission
 from mainspring.domain.values import (
@@ -47,10 +50,12 @@ def build_task(
         check_name(task_type, "task_type")
     encoded = encode_payload(payload, definition)
     check_builtin(task_type, encoded)
+    if definition is not None and (definition.group_key or definition.unique_key):
+        options = _with_keys(options, definition, encoded)
     chosen: Any = options
     key = options.key
     return NewTask(
-        id=ids.task_id(key),
+        id=ids.task_id(deciding_key(options.group_key, options.unique_key, key)),
         task_type=task_type,
         payload=encoded,
         queue=branch_of(options.queue or DEFAULT_QUEUE, options.labels),
@@ -60,6 +65,8 @@ def build_task(
         timeout_seconds=chosen.timeout,
         max_retries=chosen.max_retries,
         backoff=chosen.backoff,
+        group_key=options.group_key,
+        unique_key=options.unique_key,
         webhook=options.webhook,
         key=key,
         fingerprint=None if key is None else fingerprint(task_type, encoded, options),
@@ -71,6 +78,23 @@ def complete_options(
 ) -> TaskOptions:
     """Return options in which everything is chosen that has a default."""
     return options.over(_defaults_of(definition))
+
+
+def _with_keys(options: TaskOptions, definition: TaskDefinition, encoded: str) -> TaskOptions:
+    """Return options with the keys that the task type has for a payload, where none were given."""
+
+    def arguments() -> Mapping[str, Any]:
+        return arguments_of(definition, msgspec.json.decode(encoded))
+
+    given: dict[str, str | None] = {}
+    if definition.group_key is not None and options.group_key is None:
+        given["group_key"] = definition.group_key.key_of(arguments)
+    if definition.unique_key is not None and options.unique_key is None:
+        given["unique_key"] = definition.unique_key.key_of(arguments)
+    if options.key is not None and given.get("unique_key") is not None:
+        message = f"{BOTH_KEYS}; task type {definition.name!r} has a unique key of its own"
+        raise InvalidValue(message, field="key")
+    return msgspec.structs.replace(options, **given)
 
 
 def encode_payload(

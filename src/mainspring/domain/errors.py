@@ -18,6 +18,7 @@
     │   ├── TaskNotWaiting
     │   ├── TaskAlreadyFinished
     │   ├── NotADeadLetter
+    │   ├── UniqueKeyTaken
     │   ├── KeyConflict
     │   ├── ScheduleExists
     │   └── RunSkipped
@@ -158,6 +159,12 @@ class NotADeadLetter(Conflict):
     """The task is not in the dead letter queue, so it cannot be replayed or discarded."""
 
     code = "not_a_dead_letter"
+
+
+class UniqueKeyTaken(Conflict):
+    """A task with the unique key is live, so the dead letter that has it too cannot be replayed."""
+
+    code = "unique_key_taken"
 
 
 class KeyConflict(Conflict):

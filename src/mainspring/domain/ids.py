@@ -2,8 +2,9 @@
 
 The first 48 bits are the milliseconds of the Unix time at which the id was made (RFC 9562 section
 5.7), so ids sort by time. The last 16 bits, taken modulo the partition count, are the partition:
-any process can route an id without a look-up. They are random unless an idempotency key decides
-them, which keeps all tasks of one key in one partition and so its uniqueness within one shard.
+any process can route an id without a look-up. They are random unless a key of the task decides
+them (`deciding_key`), which keeps all tasks of one key in one partition, and so what holds for them
+together (that a key is used once, the limits of a group) within one shard.
 """
 
 import hashlib
@@ -39,8 +40,17 @@ def random_bits_needed() -> int:
     return _RANDOM_BITS
 
 
+def deciding_key(group_key: str | None, unique_key: str | None, key: str | None) -> str | None:
+    """Return which of the keys of a task decides its partition: that of its group before its unique
+    key, and this before its idempotency key. None: it may be anywhere.
+    """
+    if group_key is not None:
+        return group_key
+    return key if unique_key is None else unique_key
+
+
 def key_tail(key: str) -> int:
-    """Return the last 16 bits of the id of every task that is submitted under this key."""
+    """Return the last 16 bits of the id of every task whose partition this key decides."""
     return int.from_bytes(hashlib.sha256(key.encode()).digest()[:2], "big")
 
 

@@ -56,10 +56,10 @@ def plain_branch(stored: str) -> str:
 
 
 def stored_key(namespace: str, key: str) -> str:
-    """Return the form in which an idempotency key of a namespace is unique."""
+    """Return the form in which an idempotency or unique key of a namespace is its own."""
     return key if namespace == DEFAULT_NAMESPACE else f"{_KEY_MARK}{namespace}{_KEY_MARK}{key}"
 
 
 def plain_key(stored: str | None) -> str | None:
-    """Return a stored idempotency key as its caller gave it."""
+    """Return a stored idempotency or unique key as its caller gave it."""
     return None if stored is None else stored.rpartition(_KEY_MARK)[2]

@@ -67,6 +67,12 @@ class NewTask(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     fingerprint: str | None = None
     """Digest of what was asked for; two submissions of one key must have the same."""
 
+    group_key: str | None = None
+    """What it shares starts and limits by with other tasks of its queue (`limits`)."""
+
+    unique_key: str | None = None
+    """While a task with this key and the same group key is live, none is made beside it."""
+
     webhook: Webhook | None = None
     """Who is told when it ends. A task that is stored already keeps what it has."""
 
@@ -82,7 +88,8 @@ class Submission(msgspec.Struct, frozen=True, gc=False):
     """What became of one submission of a batch."""
 
     id: UUID
-    """The task's id: the one given, or that of the task submitted before under the same key."""
+    """The task's id: the one given, or that of the task submitted before under the same
+    idempotency key, or of the live one with the same unique key."""
 
     is_new: bool = True
     conflict: bool = False
@@ -114,6 +121,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 
     tick: TickRef | None = None
     """The schedule that made it, if one did."""
+
+    group_key: str | None = None
+    """The group that it counts to; '' for one without a group key in a queue that has a limit."""
 
 
 class LeaseRef(msgspec.Struct, frozen=True):
@@ -228,6 +238,11 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
     placement: str | None = None
     """`no_worker` when it is due and no live worker that has a handler for it offers its labels."""
+
+    group_key: str | None = None
+    unique_key: str | None = None
+    held: bool = False
+    """Due, but its group has not its turn yet or a limit leaves no room."""
 
     priority: int
     level: Level

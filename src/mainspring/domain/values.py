@@ -74,14 +74,11 @@ def check_name(value: object, field: str) -> str:
     raise InvalidValue(message, field=field)
 
 
-def check_key(value: object, field: str = "key") -> str:
-    """Accept an idempotency key: 1 to 255 printable characters, compared byte for byte."""
+def check_key(value: object, field: str = "key", what: str = "an idempotency key") -> str:
+    """Accept a key of any kind: 1 to 255 printable characters, compared byte for byte."""
     if isinstance(value, str) and 0 < len(value) <= KEY_LENGTH_MAX and value.isprintable():
         return value
-    message = (
-        f"{field} is {shown(value)}; an idempotency key has 1 to {KEY_LENGTH_MAX} printable "
-        "characters"
-    )
+    message = f"{field} is {shown(value)}; {what} has 1 to {KEY_LENGTH_MAX} printable characters"
     raise InvalidValue(message, field=field)
 
 

@@ -1,4 +1,4 @@
-"""Keeping the store small and quick."""
+"""Keeping the store small and quick, by the rules of `ports.store`."""
 
 from typing import Protocol
 

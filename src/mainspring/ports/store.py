@@ -20,6 +20,7 @@ from uuid import UUID
 
 import msgspec
 
+from mainspring.domain.limits import Limit
 from mainspring.domain.priority import Level
 from mainspring.domain.retry import Backoff
 from mainspring.domain.status import TaskStatus
@@ -37,6 +38,7 @@ from mainspring.domain.task import (
 from mainspring.ports.branches import BranchState, Unplaceable
 from mainspring.ports.housekeeping import Housekeeping
 from mainspring.ports.parts import Divided
+from mainspring.ports.queues import Queues
 from mainspring.ports.schedules import ScheduleStore
 
 
@@ -63,6 +65,12 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     served: dict[Level, int] = {}
     """`FairShare.served` of the claimer: turns continue from there, so shares stay exact."""
 
+    freed: tuple[tuple[str, str], ...] = ()
+    """Queues and group keys of which tasks ended in transactions of their handlers since the last
+    claim: limits may leave room again. What is settled the store sees by itself, and a group that
+    is not named here is looked at within some seconds.
+    """
+
 
 class Claim(msgspec.Struct, frozen=True):
     """What was claimed: those of each lane in the order of their rank, the lanes in no order. The
@@ -85,6 +93,9 @@ class TaskStore(Protocol):
         not made again. `first` promises that none can be: each was made for this call, and no
         other call was ever given it.
 
+        A task whose unique key a live task of the same group has is answered with the id of that
+        one. The key is free when the task has ended; who submits then makes a new task.
+
         All new tasks of one call become visible together. Of several submissions under one
         idempotency key, concurrent ones included, exactly one makes a task and the others are
         given its id, or `conflict` if their fingerprint differs.
@@ -98,6 +109,10 @@ class TaskStore(Protocol):
         lane's share goes to the others), within a lane by rank. Each claimed task is running,
         charged one attempt, and has a higher fencing token than ever before. Concurrent claims
         never return the same task and do not wait for each other.
+
+        Tasks with a group key, and all tasks of a queue that has a limit, are claimed only as far
+        as the limits of the queue and of the group leave room; groups that have tasks waiting
+        start evenly many of them, one with fewer starts first, within each priority.
         """
         ...
 
@@ -193,6 +208,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
     schedule: str | None = None
     """Name of the schedule that made them."""
 
+    group_key: str | None = None
     since: datetime | None = None
     until: datetime | None = None
 
@@ -217,12 +233,16 @@ class Place(msgspec.Struct, frozen=True):
 
 
 class Backlog(msgspec.Struct, frozen=True):
-    """What is due in a queue at one priority; the count stops at a bound."""
+    """What is due in a queue at one priority; the counts stop at a bound."""
 
     queue: str
     priority: int
     ready: int
     oldest_seconds: float
+    """Of those that are not held; 0 when all are."""
+
+    held: int = 0
+    """Of those that are ready."""
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +254,15 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     scheduled: int
     running: int
     oldest_ready_seconds: float | None
+    held: int = 0
+    """Of those that are ready: their group has not its turn yet, or a limit leaves no room."""
+
+    limit: Limit | None = None
+    """Of all tasks of the queue together, if there is one."""
+
+    group_limit: Limit | None = None
+    """Of each group of the queue that has none of its own, if there is one."""
+
     branches: tuple[BranchState, ...] = ()
     """What of it needs labels; it is among the counts above."""
 
@@ -297,18 +326,6 @@ class TaskReader(Protocol):
 
     async def backlogs(self, bound: int) -> list[Backlog]:
         """Return what is due, by queue and priority; what has nothing due is left out."""
-        ...
-
-
-class Queues(Protocol):
-    """The switches of queues."""
-
-    async def pause(self, queue: str) -> None:
-        """Let no task of the queue start until it is resumed; running ones go on."""
-        ...
-
-    async def resume(self, queue: str) -> None:
-        """Let the tasks of the queue start again."""
         ...
 
 

@@ -18,6 +18,7 @@ from mainspring.api.leases import LeaseRoutes
 from mainspring.api.metrics import Metrics
 from mainspring.api.openapi import document
 from mainspring.api.operations import OperationRoutes
+from mainspring.api.queue_limits import LimitRoutes
 from mainspring.api.routes import Route
 from mainspring.api.schedules import ScheduleRoutes
 from mainspring.api.server import listen, serving
@@ -89,6 +90,7 @@ def rest_application(services: ApiServices, store: WholeStore) -> Application:
     routes: list[Route] = [
         *TaskRoutes(services.gateway, services.doorkeeper).routes(),
         *OperationRoutes(services.gateway).routes(),
+        *LimitRoutes(services.gateway).routes(),
         *ScheduleRoutes(services.schedules).routes(),
         *LeaseRoutes(services.work).routes(),
         *AuditRoutes(store).routes(),

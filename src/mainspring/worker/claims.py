@@ -53,7 +53,9 @@ class Claimer:
         self._turn = 0
         self._hungry: set[Mode] = set()
         self._failures = 0
+        self._expects_more = False
         self._wake = asyncio.Event()
+        self._freed = attempts.completer.has_freed
         self.idle = asyncio.Event()
         """Set while no claim is under way."""
 
@@ -74,6 +76,7 @@ class Claimer:
         while modes := await self._modes_with_room():
             # A hint that comes from here on may be about tasks that this claim does not see.
             self._wake.clear()
+            self._freed.clear()
             started = self._clock.monotonic()
             self.idle.clear()
             try:
@@ -106,12 +109,14 @@ class Claimer:
             lanes=self._options.lanes,
             labels=self._options.labels,
             served=share.served,
+            freed=self._attempts.completer.take_freed(),
         )
         sent = self._clock.monotonic()
         claim = await self._store.claim(request)
         if claim.leases:
             ordered = share.order([(lease.lane, lease) for lease in claim.leases])
             self._attempts.take(ordered, sent + self._options.lease_seconds)
+        self._expects_more = claim.next_due_seconds is not None
         return self._next_pause(claim, limit, modes)
 
     def _next_pause(self, claim: Claim, limit: int, modes: Modes) -> float:
@@ -176,8 +181,14 @@ class Claimer:
         )
 
     async def _rest(self, seconds: float) -> None:
-        """Wait for a hint, or for room where there was more work than room."""
-        events = (self._wake, self._room) if self._hungry else (self._wake,)
+        """Wait for a hint, for room where there was more work than room, or for the end of a task
+        of a group where something may be held.
+        """
+        events = [self._wake]
+        if self._hungry:
+            events.append(self._room)
+        if self._expects_more:
+            events.append(self._freed)
         self._room.clear()
         await first_of(seconds, *events)
 

@@ -70,12 +70,22 @@ class Completer:
         self._holdings = holdings
         self._stats = stats
         self._lines: dict[int, _Line] = {}
+        self._freed: set[tuple[str, str]] = set()
+        self.has_freed = asyncio.Event()
+        """Set when a task of a group ended, so that a limit may leave room for another."""
 
     @property
     def is_behind(self) -> bool:
         """Whether endings wait that should be stored before more tasks are run."""
         waiting = sum(len(line.waiting) for line in self._lines.values())
         return waiting > BEHIND_BATCHES * self._batch_tasks
+
+    def take_freed(self) -> tuple[tuple[str, str], ...]:
+        """Return the groups of which tasks completed in transactions of their handlers since the
+        last call: the store did not see that room was made.
+        """
+        freed, self._freed = tuple(self._freed), set()
+        return freed
 
     def add(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
         """Store how an attempt ended, soon."""
@@ -152,6 +162,8 @@ class Completer:
         holdings, stats = self._holdings, self._stats
         for item, is_accepted in zip(batch, answers, strict=True):
             holdings.pop(item.held.number, None)
+            if item.held.lease.group_key is not None:
+                self.has_freed.set()
             if is_accepted:
                 _count(stats, item.ending)
             elif item.is_uncertain:
@@ -185,6 +197,10 @@ class Completer:
             else:
                 self._holdings.pop(item.held.number, None)
                 self._stats.completed += 1
+                lease = item.held.lease
+                if lease.group_key is not None:
+                    self._freed.add((lease.queue, lease.group_key))
+                    self.has_freed.set()
         return [item for item in batch if not isinstance(item.ending, CommittedElsewhere)]
 
     def _not_committed(self, held: Held) -> Retried:

@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from fixtures.postgres import PostgresServer
-from mainspring.adapters.postgres.claim import ages_of
+from mainspring.adapters.postgres.ages import ages_of
 from mainspring.adapters.postgres.pool import SESSION
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.settle import DEATHS

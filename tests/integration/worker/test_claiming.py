@@ -5,6 +5,7 @@ import time
 
 from integration.worker.bench import Bench, until
 from integration.worker.cut_store import CutStore
+from mainspring.domain.limits import Limit
 
 
 async def claims_within(bench: Bench, seconds: float) -> int:
@@ -83,3 +84,13 @@ async def test_solo_tasks_that_have_no_place_are_left_to_others(cut_bench: Bench
     helper = cut_bench.start(solo_processes=4)
     await until(lambda: helper.stats.busy == 4)
     assert (agent.stats.busy, agent.stats.waiting) == (1, 0)
+
+
+async def test_room_under_a_limit_is_used_as_soon_as_it_is_made(cut_bench: Bench) -> None:
+    cut_bench.start()
+    await cut_bench.store.set_limits("default", group=Limit(concurrency=1))
+    await cut_bench.ended(await cut_bench.submit("noop", group_key="acme"))
+    started = time.monotonic()
+    await cut_bench.ended(*[await cut_bench.submit("noop", group_key="acme") for _ in range(30)])
+    # Looking every 200 ms alone would take six seconds.
+    assert time.monotonic() - started < 4.0

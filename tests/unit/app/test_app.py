@@ -20,6 +20,7 @@ from mainspring import (
     TaskStatus,
 )
 from mainspring.domain.errors import NotADeadLetter, TaskAlreadyFinished, TaskNotWaiting
+from mainspring.domain.limits import Limit, QueueLimits
 from mainspring.domain.task import CancelState, NewTask
 from mainspring.testing import START, TestApp
 
@@ -304,6 +305,23 @@ class TestLifeOfATask:
             assert [(one.queue, one.paused) for one in await app.queues()] == [("q", False)]
             with pytest.raises(NotFound):
                 await app.resume_queue("never")
+
+    async def test_limits(self, app: Mainspring) -> None:
+        async with TestApp(app):
+            await app.limits.set_queue("q", concurrency=5)
+            await app.limits.set_groups("q", rate="30/m")
+            await app.limits.set_group("q", "acme", rate=2, burst=9)
+            await app.limits.set_group("q", "gone", concurrency=1)
+            await app.limits.drop_group("q", "gone")
+            assert await app.limits.get("q") == QueueLimits(
+                queue=Limit(concurrency=5),
+                group=Limit(rate=0.5),
+                groups={"acme": Limit(rate=2.0, burst=9)},
+            )
+            await app.limits.set_queue("q")
+            assert (await app.limits.get("q")).queue == Limit()
+            with pytest.raises(InvalidValue, match="group_key"):
+                await app.limits.set_group("q", "", concurrency=1)
 
 
 class TestOutcomes:

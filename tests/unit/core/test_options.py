@@ -10,6 +10,7 @@ from mainspring.core.options import (
     checked_options,
     fingerprint,
 )
+from mainspring.core.submission import complete_options
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.retry import Backoff, BackoffKind
 
@@ -52,6 +53,10 @@ def test_none_is_not_given() -> None:
         ({"key": "k" * 256}, "key"),
         ({"key": "a\x00b"}, "key"),
         ({"key": "\ud800"}, "key"),
+        ({"group_key": ""}, "group_key"),
+        ({"unique_key": "k" * 256}, "unique_key"),
+        ({"unique_key": "a\x00b"}, "unique_key"),
+        ({"unique_key": "u", "key": "k"}, "unique_key"),
         ({"backoff": "random"}, "backoff"),
         ({"backoff": Backoff(base_seconds=5.0**60)}, "backoff.base_seconds"),
         ({"backoff": Backoff(multiplier=1e300)}, "backoff.multiplier"),
@@ -95,3 +100,12 @@ def test_a_fingerprint_is_of_the_meaning() -> None:
         fingerprint("t", '{"a":[1],"b":1}', TaskOptions(priority=2, key="k")),
     )
     assert same not in different
+    grouped = TaskOptions(priority=1, key="k", group_key="g")
+    assert fingerprint("t", '{"b":1,"a":[1]}', grouped) != same
+
+
+def test_a_fingerprint_is_still_that_of_before() -> None:
+    options = complete_options(TaskOptions(key="k"))
+    assert fingerprint("t", "{}", options) == (
+        "75320b08b8ed1ff065f3c1d761871e7f7e46cd95be28d0dfad288796c775eea9"
+    )

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 import structlog
 
@@ -129,3 +130,15 @@ async def test_what_cannot_be_stored_in_time_is_given_up_when_the_worker_ends(
     await scene.clock.sleeping()
     await scene.completer.close()
     assert scene.holdings == {}
+
+
+async def test_the_end_of_a_task_of_a_group_is_told(scene: Scene) -> None:
+    plain, grouped = await scene.hold(2)
+    lease = msgspec.structs.replace(grouped.lease, group_key="acme")
+    grouped.lease = lease
+    scene.completer.add(plain, Completed())
+    await scene.completer.finish()
+    assert not scene.completer.has_freed.is_set()
+    scene.completer.add(grouped, Completed())
+    await scene.completer.finish()
+    assert scene.completer.has_freed.is_set()

@@ -20,7 +20,7 @@ class MemoryDeadLetters:
         self, which: DeadLetterFilter, limit: int, payload: str | None = None
     ) -> list[UUID]:
         """Reopen dead letters, their attempts counted from zero again."""
-        rows = self._chosen(which, limit)
+        rows = self._chosen(which, limit, taken=dict(self._tables.unique))
         for row in rows:
             row.payload = row.payload if payload is None else payload
             row.attempt_count = 0
@@ -42,7 +42,13 @@ class MemoryDeadLetters:
             self._tables.move(row, Transition.DISCARD)
         return [row.id for row in rows]
 
-    def _chosen(self, which: DeadLetterFilter, limit: int) -> list[Row]:
+    def _chosen(
+        self,
+        which: DeadLetterFilter,
+        limit: int,
+        taken: dict[tuple[str, str], UUID] | None = None,
+    ) -> list[Row]:
+        """Return the dead letters that are meant; of each unique key not in `taken` the first."""
         wanted = None if which.ids is None else frozenset(which.ids)
         rows = (
             row
@@ -51,5 +57,10 @@ class MemoryDeadLetters:
             and (which.task_type is None or row.task_type == which.task_type)
             and (which.queues is None or base_of(row.queue) in which.queues)
             and (which.after is None or row.id > which.after)
+            and (
+                taken is None
+                or row.unique is None
+                or taken.setdefault(row.unique, row.id) == row.id
+            )
         )
         return list(islice(rows, limit))

@@ -12,7 +12,7 @@ _DEFAULT = "task_history_default"
 
 
 class MemoryHousekeeping:
-    """`ports.store.Housekeeping` on the tables."""
+    """`ports.housekeeping.Housekeeping` on the tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables

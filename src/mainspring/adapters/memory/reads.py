@@ -12,6 +12,7 @@ from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables
 from mainspring.core.branches import StoredQueue, queue_states
 from mainspring.domain.cursors import cursor_before, read_cursor
+from mainspring.domain.limits import QueueLimits
 from mainspring.domain.placement import NO_WORKER, base_of, can_take, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
@@ -92,14 +93,11 @@ class MemoryReads:
     async def backlogs(self, bound: int) -> list[Backlog]:
         """Return what is due, by queue and priority."""
         now = self._tables.now()
-        due: dict[tuple[str, int], list[datetime]] = {}
+        due: dict[tuple[str, int], list[Row]] = {}
         for row in self._tables.live.values():
             if row.is_ready(now):
-                due.setdefault((base_of(row.queue), row.priority), []).append(row.scheduled_at)
-        return [
-            Backlog(queue, priority, min(len(times), bound), (now - min(times)).total_seconds())
-            for (queue, priority), times in sorted(due.items())
-        ]
+                due.setdefault((base_of(row.queue), row.priority), []).append(row)
+        return [_backlog(rows, bound, now) for _, rows in sorted(due.items())]
 
     def _newest_first(self, before: UUID | None) -> Iterator[Row]:
         ids = self._tables.ids
@@ -116,6 +114,7 @@ class MemoryReads:
         return task
 
     def _stored_queue(self, queue: str, now: datetime) -> StoredQueue:
+        limits = self._tables.limits.get(queue, QueueLimits())
         rows = [row for row in self._tables.live.values() if row.queue == queue]
         ready = [row.scheduled_at for row in rows if row.is_ready(now)]
         running = sum(row.status is TaskStatus.RUNNING for row in rows)
@@ -131,7 +130,25 @@ class MemoryReads:
                 can_take(worker.labels, worker.queues, queue)
                 for worker in Branches(self._tables).live_workers(now)
             ),
+            held=sum(
+                row.is_held(now)
+                for row in self._tables.live.values()
+                if base_of(row.queue) == base_of(queue)
+            ),
+            limit=limits.queue,
+            group_limit=limits.group,
         )
+
+
+def _backlog(rows: Sequence[Row], bound: int, now: datetime) -> Backlog:
+    times = [row.scheduled_at for row in rows if not row.is_held(now)]
+    return Backlog(
+        base_of(rows[0].queue),
+        rows[0].priority,
+        min(len(rows), bound),
+        (now - min(times, default=now)).total_seconds(),
+        min(len(rows) - len(times), bound),
+    )
 
 
 def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
@@ -140,6 +157,7 @@ def _matches(row: Row, which: TaskFilter, now: datetime) -> bool:
         and (which.ready is None or row.is_ready(now) is which.ready)
         and (which.task_type is None or row.task_type == which.task_type)
         and (which.stored_queues is None or base_of(row.queue) in which.stored_queues)
+        and (which.group_key is None or row.group_key == which.group_key)
         and (which.schedule is None or (row.tick and row.tick.schedule) == which.schedule)
         and (which.since is None or row.created_at >= which.since)
         and (which.until is None or row.created_at < which.until)

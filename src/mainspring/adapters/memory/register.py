@@ -1,15 +1,16 @@
-"""Queues' switches and the register of workers."""
+"""Queues' switches and limits, and the register of workers."""
 
 from datetime import timedelta
 
 import msgspec
 
 from mainspring.adapters.memory.tables import Tables
+from mainspring.domain.limits import GROUP_LIMITS_MAX, Limit, QueueLimits, too_many_group_limits
 from mainspring.ports.store import Hint, WorkerState
 
 
 class MemoryQueues:
-    """`ports.store.Queues` on the tables."""
+    """`ports.queues.Queues` on the tables."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -21,6 +22,39 @@ class MemoryQueues:
     async def resume(self, queue: str) -> None:
         """Let the tasks of the queue start again."""
         self._tables.queues[queue] = False
+        self._tables.board.post(Hint.READY)
+
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both."""
+        known = await self.limits(queue)
+        self._set(
+            queue,
+            msgspec.structs.replace(
+                known,
+                queue=known.queue if whole is None else whole,
+                group=known.group if group is None else group,
+            ),
+        )
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or none."""
+        known = await self.limits(queue)
+        groups = {key: own for key, own in known.groups.items() if key != group_key}
+        if limit is not None:
+            if len(groups) >= GROUP_LIMITS_MAX:
+                raise too_many_group_limits()
+            groups[group_key] = limit
+        self._set(queue, msgspec.structs.replace(known, groups=groups))
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue."""
+        return self._tables.limits.get(queue, QueueLimits())
+
+    def _set(self, queue: str, limits: QueueLimits) -> None:
+        self._tables.limits[queue] = limits
+        self._tables.queues.setdefault(queue, False)
         self._tables.board.post(Hint.READY)
 
 

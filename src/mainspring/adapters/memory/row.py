@@ -38,6 +38,11 @@ class Row:
     key: str | None
     created_at: datetime
     status: TaskStatus
+    group_key: str | None = None
+    unique_key: str | None = None
+    is_admitted: bool = True
+    """Whether it may be claimed when it is due; what stands in line at a gate may not."""
+
     attempt_count: int = 0
     crash_count: int = 0
     tick: TickRef | None = None
@@ -52,6 +57,11 @@ class Row:
     result: str | None = None
     progress: str | None = None
     attempts: list[Attempt] = field(default_factory=list)
+
+    @property
+    def unique(self) -> tuple[str, str] | None:
+        """What no other live task may have."""
+        return None if self.unique_key is None else (self.group_key or "", self.unique_key)
 
     @property
     def exhausted(self) -> bool:
@@ -118,11 +128,16 @@ class Row:
             backoff=self.backoff,
             crash_count=self.crash_count,
             tick=self.tick,
+            group_key=self.group_key,
         )
 
     def is_ready(self, now: datetime) -> bool:
         """Say whether the task waits and is due."""
         return self.status in WAITING and self.scheduled_at <= now
+
+    def is_held(self, now: datetime) -> bool:
+        """Say whether the task is due and has to be admitted first."""
+        return self.is_ready(now) and not self.is_admitted
 
     def task(self, now: datetime) -> Task:
         """Return the task as people see it."""
@@ -133,6 +148,9 @@ class Row:
             payload=msgspec.Raw(self.payload),
             queue=base_of(self.queue),
             labels=labels_of(self.queue),
+            group_key=self.group_key or None,
+            unique_key=self.unique_key,
+            held=self.is_held(now),
             priority=self.priority,
             level=level_of(self.priority),
             status=self.status,

@@ -12,10 +12,12 @@ from datetime import datetime, timedelta
 from heapq import heappop, heappush
 from uuid import UUID
 
+from mainspring.adapters.memory.groups import Gates
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.waiting import Waiting
 from mainspring.adapters.memory.wakeups import Board
 from mainspring.adapters.memory.webhooks import delivery_of
+from mainspring.domain.limits import QueueLimits
 from mainspring.domain.priority import LIMIT_SECONDS
 from mainspring.domain.status import LIVE, WAITING, TaskStatus, Transition, allows
 from mainspring.domain.webhooks import Webhook
@@ -47,11 +49,16 @@ class Tables:
         self.history: dict[UUID, Row] = {}
         self.ids: list[UUID] = []
         self.keys: dict[str, UsedKey] = {}
+        self.unique: dict[tuple[str, str], UUID] = {}
+        """The live task of each group and unique key."""
+
         self.webhooks: dict[UUID, Webhook] = {}
         self.queues: dict[str, bool] = {}
+        self.limits: dict[str, QueueLimits] = {}
         self.workers: dict[str, WorkerState] = {}
         self.months: set[str] = set()
         self.waiting = Waiting(limit_seconds)
+        self.gates = Gates()
         self._expiries: list[tuple[datetime, int, Row]] = []
 
     def now(self) -> datetime:
@@ -71,10 +78,10 @@ class Tables:
 
     def insert(self, row: Row) -> None:
         """Store a new task."""
-        self.live[row.id] = row
+        self._enliven(row)
         insort(self.ids, row.id)
         self.queues.setdefault(row.queue, False)
-        self.waiting.add(row)
+        self._let_wait(row)
 
     def delete(self, row: Row) -> None:
         """Forget a finished task for good."""
@@ -89,20 +96,32 @@ class Tables:
         if not allows(transition, row.status):
             return False
         if row.status in WAITING:
-            self.waiting.remove(row)
+            self._waiting_place(row).remove(row)
         elif row.status is TaskStatus.FAILED:
             del self.dead[row.id]
-            self.live[row.id] = row
+            self._enliven(row)
         row.take(transition)
         if row.status is not TaskStatus.RUNNING:
             row.end_lease()
         if scheduled_at is not None:
             row.scheduled_at = scheduled_at
         if row.status in WAITING:
-            self.waiting.add(row)
+            self._let_wait(row)
         if row.status not in LIVE:
             self._finish(row)
         return True
+
+    def hold(self, row: Row) -> None:
+        """Let a waiting task stand in line; without a group key it is of the group ''."""
+        self.waiting.remove(row)
+        row.group_key = row.group_key or ""
+        self.gates.add(row)
+
+    def admit(self, row: Row) -> None:
+        """Let a task that stands in line wait to be claimed."""
+        self.gates.remove(row)
+        row.is_admitted = True
+        self.waiting.add(row)
 
     def lease(self, row: Row, worker_id: str, lease_seconds: float) -> None:
         """Give a waiting task to a worker."""
@@ -126,13 +145,26 @@ class Tables:
                 count += 1
                 yield row
 
+    def _let_wait(self, row: Row) -> None:
+        (self.waiting if row.group_key is None else self.gates).add(row)
+
+    def _waiting_place(self, row: Row) -> Waiting | Gates:
+        return self.waiting if row.is_admitted else self.gates
+
     def _expect_expiry(self, row: Row) -> None:
         if row.lease_expires_at is not None:
             heappush(self._expiries, (row.lease_expires_at, row.id.int, row))
 
+    def _enliven(self, row: Row) -> None:
+        self.live[row.id] = row
+        if row.unique is not None:
+            self.unique[row.unique] = row.id
+
     def _finish(self, row: Row) -> None:
         row.completed_at = self.now()
         del self.live[row.id]
+        if row.unique is not None:
+            del self.unique[row.unique]
         place = self.dead if row.status is TaskStatus.FAILED else self.history
         place[row.id] = row
         if row.id in self.webhooks:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from uuid import UUID
 
+from mainspring.adapters.memory.admission import Admission
 from mainspring.adapters.memory.placement import Branches
 from mainspring.adapters.memory.row import Row
 from mainspring.adapters.memory.tables import Tables, UsedKey
@@ -56,6 +57,7 @@ class MemoryTasks:
         """Lease due tasks by turn and rank."""
         tables = self._tables
         now = tables.now()
+        gate_wait = Admission(tables).admit(request, now)
         queues = {
             queue
             for queue, paused in tables.queues.items()
@@ -64,7 +66,7 @@ class MemoryTasks:
             and (request.queues is None or queue in request.queues)
         }
         shares: dict[str, int] = {}
-        waits: list[float] = []
+        waits: list[float] = [] if gate_wait is None else [gate_wait]
         if request.labels:
             whole, shares, wait = Branches(tables).claimable(request, now)
             queues.update(whole)
@@ -83,6 +85,7 @@ class MemoryTasks:
             leases += self._take(part, request, served)
         if shares:
             leases.sort(key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))
+        Admission(tables).settle(request, now)
         next_due = tables.waiting.next_due(wanted, now)
         if next_due is not None:
             waits.append((next_due - now).total_seconds())
@@ -166,9 +169,12 @@ class MemoryTasks:
             return Submission(used.id, is_new=False, conflict=conflict)
         if self._tables.find(task.id) is not None:
             return Submission(task.id, is_new=False)
+        row = new_row(task, now)
+        twin = None if row.unique is None else self._tables.unique.get(row.unique)
+        if twin is not None:
+            return Submission(twin, is_new=False)
         if task.key is not None:
             self._tables.keys[task.key] = UsedKey(task.id, task.fingerprint, now)
-        row = new_row(task, now)
         self._tables.insert(row)
         if task.webhook is not None:
             self._tables.webhooks[row.id] = task.webhook
@@ -275,6 +281,8 @@ def new_row(task: NewTask, now: datetime) -> Row:
         max_retries=task.max_retries,
         backoff=task.backoff,
         key=task.key,
+        group_key=task.group_key,
+        unique_key=task.unique_key,
         created_at=now,
         status=TaskStatus.PENDING,
     )

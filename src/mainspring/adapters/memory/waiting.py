@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from mainspring.adapters.memory.row import Row
+from mainspring.domain.placement import base_of
 from mainspring.domain.priority import HIGHEST, LANES, LOWEST, Level, lane_entries, rank
 
 
@@ -35,6 +36,7 @@ class Waiting:
     """The waiting tasks in the order in which they become due."""
 
     def __init__(self, limit_seconds: float) -> None:
+        self.limit_seconds = limit_seconds
         self._lists: dict[tuple[str, int], list[Entry]] = {}
         self._entries = {
             priority: {
@@ -55,6 +57,15 @@ class Waiting:
         del entries[bisect_left(entries, (row.scheduled_at, row.id.int))]
         if not entries:
             del self._lists[row.queue, row.priority]
+
+    def of_base(self, queue: str) -> list[Row]:
+        """Return the tasks of a queue and its branches."""
+        return [
+            entry.row
+            for (name, _), entries in self._lists.items()
+            if base_of(name) == queue
+            for entry in entries
+        ]
 
     def due(self, wanted: Wanted, now: datetime) -> dict[Level, list[Row]]:
         """Return the best tasks of each lane in the order of their rank."""

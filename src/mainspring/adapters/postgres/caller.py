@@ -26,6 +26,7 @@ from mainspring.adapters.postgres.submit import check_values, distinct, submissi
 from mainspring.adapters.postgres.webhooks import webhook_document
 from mainspring.domain.errors import InvalidValue, MigrationNeeded
 from mainspring.domain.ids import moved_into, partition_of
+from mainspring.domain.namespaces import plain_key
 from mainspring.domain.task import LeaseRef, NewTask, Submission
 from mainspring.domain.values import shown
 
@@ -37,6 +38,9 @@ _COMPLETE: Final = QUERIES["complete_within"].sql
 _KEEP_WEBHOOKS: Final = QUERIES["keep_webhooks_within"].sql
 _OWN_PARTITIONS: Final = QUERIES["own_partitions"].sql
 _PLACE: Final = re.compile(r"\$(\d)")
+_DECIDING: Final = ("group_key", "unique_key", "key")
+"""What decides the partition of a task, the first that it has (`domain.ids.deciding_key`)."""
+
 _NO_SCHEMA_CODES: Final = frozenset({"3F000", "42883", "42P01"})
 
 
@@ -53,7 +57,7 @@ class PostgresCallerTransactions:
 
     async def submit(self, connection: Any, tasks: Sequence[NewTask]) -> list[Submission]:
         """Submit tasks that exist once the caller commits. Where the database is a shard, tasks
-        without a key get ids that it keeps; a key that belongs to another is refused.
+        without any key get ids that it keeps; a key that belongs to another is refused.
         """
         run = runner_for(connection)
         if not tasks:
@@ -127,12 +131,14 @@ def runner_for(connection: Any) -> Run:
 def _moved(task: NewTask, own: Sequence[int]) -> NewTask:
     if partition_of(task.id) in own:
         return task
-    if task.key is None:
+    name = next((one for one in _DECIDING if getattr(task, one) is not None), None)
+    if name is None:
         return msgspec.structs.replace(task, id=moved_into(task.id, own))
+    key = shown(plain_key(getattr(task, name)))
     raise InvalidValue(
-        f"key {shown(task.key)} belongs to partition {partition_of(task.id)}, which is not in the "
-        "shard of this connection; submit without `connection`, on a connection to the shard "
-        "that has it (`mainspring shards list`), or without a key",
+        f"{name} {key} belongs to partition {partition_of(task.id)}, which is not in the shard of "
+        "this connection; submit without `connection`, on a connection to the shard that has it "
+        f"(`mainspring shards list`), or without a {name}",
         field="connection",
     )
 
@@ -236,4 +242,6 @@ def _document(task: NewTask) -> dict[str, Any]:
         "backoff_maximum": backoff[3],
         "key": task.key,
         "fingerprint": task.fingerprint,
+        "group_key": task.group_key,
+        "unique_key": task.unique_key,
     }

@@ -3,15 +3,16 @@
 import asyncio
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from msgspec.structs import replace
 
+from mainspring.adapters.postgres.ages import ages_of
+from mainspring.adapters.postgres.groups import Admission, Admitting, Group
 from mainspring.adapters.postgres.leaving import passing_over
-from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.adapters.postgres.rows import lease_of, load_of
@@ -20,6 +21,7 @@ from mainspring.domain.placement import (
     PATIENCE_SECONDS,
     SILENT_SECONDS,
     Young,
+    base_of,
     dealt,
     labels_of,
 )
@@ -29,9 +31,6 @@ from mainspring.domain.priority import (
     LOWEST,
     STEPS,
     WEIGHTS,
-    Level,
-    lane_bands,
-    lane_of,
     rank,
 )
 from mainspring.domain.task import Lease
@@ -71,22 +70,19 @@ _WEIGHTS: Final = [WEIGHTS[lane] for lane in LANES]
 _STEPS: Final = [STEPS[lane] for lane in LANES]
 
 
-class Ages(NamedTuple):
-    """At which ages a priority is served in which lane, as columns; seconds of waiting."""
-
-    priorities: list[int]
-    lanes: list[int]
-    youngest: list[float]
-    oldest: list[float | None]
-    wake_priorities: list[int]
-    wake_ages: list[float]
-
-
 class Place(NamedTuple):
     """Where to read a range from."""
 
     time: datetime
     id: UUID
+
+
+class Found(NamedTuple):
+    """What one look found: leases, seconds until more is due, and until a gate is worth a look."""
+
+    leases: list[Lease]
+    next_due: float | None
+    gate_due: float | None
 
 
 class Claimable(NamedTuple):
@@ -120,6 +116,13 @@ class Starts:
         self._reread_at = 0.0
         self._reading_since = None
 
+    def reach_back(self, since: Mapping[str, datetime]) -> None:
+        """Read queues from these times on at least: tasks were put in there."""
+        for key, place in self._places.items():
+            time = since.get(base_of(key[0]))
+            if time is not None and time <= place.time:
+                self._places[key] = Place(time, _NO_ID)
+
     def known(self, instant: float) -> dict[tuple[str, int], Place]:
         """Return the places to start from; none when it is time to read from the beginning."""
         if self._reading_since is None and instant >= self._reread_at:
@@ -152,7 +155,7 @@ class Starts:
             self._reading_since = None
 
 
-class Claiming(StorePart):
+class Claiming(Admitting):
     """`TaskStore.claim`."""
 
     def __init__(self, *parts: Any) -> None:
@@ -161,15 +164,57 @@ class Claiming(StorePart):
 
     async def claim(self, request: ClaimRequest) -> Claim:
         """Lease due tasks, the lanes in proportion to their weights."""
+        self.free(request.freed)
+        leases: list[Lease] = []
+        rated: list[Group] = []
+        found = admission = None
+        try:
+            if self.is_worth_a_look:
+                admission = await self._let_in(request, rated)
+            for _ in range(_ROUNDS):
+                found = await self._claim_once(_rest(request, leases))
+                leases += found.leases
+                self.learn_gates(found.gate_due)
+                await self._refill(rated)
+                if len(leases) >= request.limit or not self.is_worth_a_look:
+                    break
+                if admission is None or admission.admitted:
+                    admission = await self._let_in(_rest(request, leases), rated)
+                if not admission.admitted:
+                    break
+        except MainspringError:
+            if not leases:
+                raise
+            # These are committed: without an answer they would wait for their leases to end.
+        await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
+        is_short = len(leases) < request.limit
+        return Claim(leases, _wait(found, admission) if is_short else None)
+
+    async def _let_in(self, request: ClaimRequest, rated: list[Group]) -> Admission:
+        """Admit tasks, which may have waited for longer than what was read up to."""
+        admission = await self.admit(request)
+        for starts in self._starts.values():
+            starts.reach_back(admission.since)
+        rated += admission.rated
+        return admission
+
+    async def _refill(self, rated: list[Group]) -> None:
+        """Let the buckets fill of what was admitted and claimed."""
+        if rated:
+            with suppress(MainspringError):
+                await self.refill(rated)
+            rated.clear()
+
+    async def _claim_once(self, request: ClaimRequest) -> Found:
         if request.labels:
             return await self._claim_placed(request)
         return await self._claim_from(request, ())
 
-    async def _claim_from(self, request: ClaimRequest, branches: Sequence[str]) -> Claim:
+    async def _claim_from(self, request: ClaimRequest, branches: Sequence[str]) -> Found:
         """Claim from the queues of a request and from some of their branches."""
         served = [request.served.get(lane, 0) for lane in LANES]
         leases: list[Lease] = []
-        next_due = None
+        next_due = gate_due = None
         for _ in range(_ROUNDS):
             try:
                 limit = request.limit - len(leases)
@@ -180,7 +225,7 @@ class Claiming(StorePart):
                 # These are committed: without an answer they would wait for their leases to end.
                 break
             leases += rows
-            next_due = tail["next_due"]
+            next_due, gate_due = tail["next_due"], tail["gate_due"]
             # A lane that was thought busy had less than its share, so others were held back; or
             # tasks that this worker cannot run stand before those that it can.
             if len(leases) == request.limit or not (tail["held_back"] or tail["unread"]):
@@ -188,8 +233,7 @@ class Claiming(StorePart):
             next_due = 0.0
             for lease in rows:
                 served[LANES.index(lease.lane)] += 1
-        await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
-        return Claim(leases, None if next_due is None else max(0.0, next_due))
+        return Found(leases, None if next_due is None else max(0.0, next_due), gate_due)
 
     async def _round(
         self, request: ClaimRequest, branches: Sequence[str], limit: int, served: list[int]
@@ -223,19 +267,18 @@ class Claiming(StorePart):
             return _CLAIM_PLACED_BESIDE if request.labels else _CLAIM_BESIDE
         return _CLAIM_PLACED if request.labels else _CLAIM
 
-    async def _claim_placed(self, request: ClaimRequest) -> Claim:
+    async def _claim_placed(self, request: ClaimRequest) -> Found:
         """Claim for a worker that offers labels: from its queues and from the branches that are
         its own to take, then its share of what less loaded workers are waited for.
         """
         claimable = await self._placement(request)
-        claim = await self._claim_from(request, claimable.whole)
-        leases = claim.leases
+        found = await self._claim_from(request, claimable.whole)
+        leases = found.leases
         for branch, share in list(claimable.shares.items())[:_SHARES]:
             room = min(share, request.limit - len(leases))
             if room <= 0:
                 continue
-            served = Counter(request.served) + Counter(lease.lane for lease in leases)
-            part = replace(request, limit=room, queues=(), served=dict(served))
+            part = replace(_rest(request, leases), limit=room, queues=())
             try:
                 leases += (await self._claim_from(part, [branch])).leases
             except MainspringError:
@@ -244,9 +287,8 @@ class Claiming(StorePart):
                     raise
                 break
         leases.sort(key=lambda lease: (rank(lease.priority, lease.scheduled_at), lease.id))
-        waits = [wait for wait in (claim.next_due_seconds, claimable.wait) if wait is not None]
-        is_short = len(leases) < request.limit
-        return Claim(leases, min(waits, default=None) if is_short else None)
+        waits = [wait for wait in (found.next_due, claimable.wait) if wait is not None]
+        return Found(leases, min(waits, default=None), found.gate_due)
 
     async def _placement(self, request: ClaimRequest) -> Claimable:
         """Look which branches have something for a worker."""
@@ -293,6 +335,26 @@ class Claiming(StorePart):
         return starts
 
 
+def _rest(request: ClaimRequest, leases: list[Lease]) -> ClaimRequest:
+    """Return what is left of a request after some leases of it."""
+    if not leases:
+        return request
+    served = Counter(request.served) + Counter(lease.lane for lease in leases)
+    return replace(request, limit=request.limit - len(leases), served=dict(served))
+
+
+def _wait(found: Found | None, admission: Admission | None) -> float | None:
+    """Return how many seconds to wait after a claim that came back short."""
+    if found is None:
+        return 0.0
+    waits = [
+        found.next_due,
+        None if admission is None else admission.wait,
+        None if found.gate_due is None or found.gate_due <= 0 else found.gate_due,
+    ]
+    return min((wait for wait in waits if wait is not None), default=None)
+
+
 def columns_of(places: Mapping[tuple[str, int], Place]) -> tuple[list[Any], ...]:
     """Return from where ranges are read as arguments: queue, priority, time and id."""
     return (
@@ -301,22 +363,3 @@ def columns_of(places: Mapping[tuple[str, int], Place]) -> tuple[list[Any], ...]
         [place.time for place in places.values()],
         [place.id for place in places.values()],
     )
-
-
-@lru_cache(maxsize=256)
-def ages_of(lanes: tuple[Level, ...] | None, limit_seconds: float) -> Ages:
-    """Return which ages of which priorities belong to the lanes (None: to all)."""
-    wanted = LANES if lanes is None else {lane_of(lane) for lane in lanes}
-    rows = [
-        (priority, LANES.index(lane) + 1, youngest, oldest)
-        for priority in range(HIGHEST, LOWEST + 1)
-        for lane, youngest, oldest in lane_bands(priority, limit_seconds)
-        if lane in wanted
-    ]
-    # In all lanes a task can be taken as soon as it is due, and stays so.
-    wakes = [(row[0], row[2]) for row in rows if lanes is not None or row[2] == 0]
-    return Ages(*_columns(rows, 4), *_columns(wakes, 2))
-
-
-def _columns(rows: list[Any], width: int) -> list[list[Any]]:
-    return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]

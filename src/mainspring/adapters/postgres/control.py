@@ -1,4 +1,4 @@
-"""Cancelling, moving in time, and pausing queues."""
+"""Cancelling, moving in time, and the switches and limits of queues."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -6,9 +6,11 @@ from typing import Final
 from uuid import UUID
 
 from mainspring.adapters.postgres.claim import Claiming
+from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.reads import Reading
 from mainspring.domain.errors import StoreUnavailable
+from mainspring.domain.limits import GROUP_LIMITS_MAX, Limit, QueueLimits, too_many_group_limits
 from mainspring.domain.status import LIVE, TaskStatus
 from mainspring.domain.task import CancelState
 from mainspring.ports.hooks import HookPoint
@@ -17,6 +19,10 @@ _CANCEL: Final = QUERIES["cancel"]
 _RESCHEDULE: Final = QUERIES["reschedule"]
 _PAUSE: Final = QUERIES["pause"]
 _RESUME: Final = QUERIES["resume"]
+_SET_LIMITS: Final = QUERIES["set_limits"]
+_SET_GROUP_LIMIT: Final = QUERIES["set_group_limit"]
+_DROP_GROUP_LIMIT: Final = QUERIES["drop_group_limit"]
+_LIMITS: Final = QUERIES["limits"]
 _ROUNDS: Final = 10
 
 
@@ -66,3 +72,47 @@ class Controlling(Claiming, Reading):
         await self._main.fetch(_RESUME, queue)
         self.read_from_the_beginning()
         self._announcer.ready()
+
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Replace the limit of a queue, that of each of its groups, or both."""
+        columns = (whole is not None, *_columns(whole), group is not None, *_columns(group))
+        await self._main.fetch(_SET_LIMITS, self._now(), queue, *columns)
+        self._reconsider()
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or none."""
+        if limit is None:
+            await self._main.fetch(_DROP_GROUP_LIMIT, self._now(), queue, group_key)
+        else:
+            columns = (*_columns(limit), GROUP_LIMITS_MAX)
+            if not await self._main.fetch(
+                _SET_GROUP_LIMIT, self._now(), queue, group_key, *columns
+            ):
+                raise too_many_group_limits()
+        self._reconsider()
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue."""
+        rows = await self._main.fetch(_LIMITS, queue)
+        found = {(row["scope"], row["group_key"]): _limit(row) for row in rows}
+        return QueueLimits(
+            queue=found.pop(("queue", None), Limit()),
+            group=found.pop(("group", None), Limit()),
+            groups={key: limit for (_, key), limit in found.items()},
+        )
+
+    def _reconsider(self) -> None:
+        """Let workers look anew at what the limits of before held back."""
+        self.read_from_the_beginning()
+        self.expect_room()
+        self._announcer.ready()
+
+
+def _columns(limit: Limit | None) -> tuple[int | None, float | None, int | None]:
+    return (None, None, None) if limit is None else (limit.concurrency, limit.rate, limit.burst)
+
+
+def _limit(row: Record) -> Limit:
+    return Limit(concurrency=row["concurrency"], rate=row["rate"], burst=row["burst"])

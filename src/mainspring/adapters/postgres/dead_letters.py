@@ -27,6 +27,7 @@ class DeadLettering(StorePart):
             payload,
             which.after,
             which.queues,
+            True,  # noqa: FBT003 - by place
         )
         if rows:
             self._announcer.ready()
@@ -43,5 +44,6 @@ class DeadLettering(StorePart):
             reason,
             which.after,
             which.queues,
+            False,  # noqa: FBT003 - by place
         )
         return sorted(row["id"] for row in rows)

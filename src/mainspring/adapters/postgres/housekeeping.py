@@ -14,7 +14,7 @@ _STRAYS_AT_ONCE: Final = 5000
 
 
 class Housekeeping(StorePart):
-    """`ports.store.Housekeeping`."""
+    """`ports.housekeeping.Housekeeping`."""
 
     async def prepare_history(self, months_ahead: int) -> list[str]:
         """Make the history partitions of this and the coming months."""

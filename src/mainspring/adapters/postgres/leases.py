@@ -1,12 +1,15 @@
 """Keeping leases, and taking back those that nobody keeps."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from operator import attrgetter
 from typing import Any, Final
 
 from mainspring.adapters.postgres.claim import Claiming
 from mainspring.adapters.postgres.leaving import passing_over
 from mainspring.adapters.postgres.queries import QUERIES, Query
+from mainspring.domain.errors import MainspringError
+from mainspring.domain.placement import base_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import ATTEMPTS_KEPT, FailureKind, LeaseRef, Renewal, Rescued
 from mainspring.ports.hooks import HookPoint
@@ -47,6 +50,15 @@ class Leasing(Claiming):
         )
         rescued = [Rescued(row["id"], TaskStatus(row["target"])) for row in rows]
         await self._hooks.reach(HookPoint.RESCUE_AFTER_COMMIT)
+        freed = {
+            (base_of(row["queue"]), row["group_key"])
+            for row in rows
+            if row["group_key"] is not None
+        }
+        if freed:
+            # Else their limits would be looked at a while later.
+            with suppress(MainspringError):
+                await self.refill(sorted(freed))
         if any(task.status is TaskStatus.PENDING for task in rescued):
             self.read_from_the_beginning()
             self._announcer.ready()

@@ -19,7 +19,7 @@ from mainspring.adapters.postgres.store import PostgresStore, server_clock, shar
 from mainspring.adapters.postgres.store_time import StoreTime
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.placement import labels_of
-from mainspring.domain.priority import LANES, LIMIT_SECONDS, rank
+from mainspring.domain.priority import HIGHEST, LANES, LIMIT_SECONDS, LOWEST, rank
 from mainspring.domain.shards import check_alone
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
@@ -55,6 +55,7 @@ _CLAIM_IDS: Final = QUERIES["claim_ids"]
 _ENTRIES: Final = QUERIES["waiting_entries"]
 _STATE: Final = QUERIES["window_state"]
 _WINDOW: Final = QUERIES["window_entries"]
+_COMING: Final = QUERIES["window_coming"]
 
 
 class QueuedStore(PostgresStore):
@@ -105,19 +106,31 @@ class QueuedStore(PostgresStore):
         """Lease due tasks, the lanes in proportion to their weights."""
         if request.labels:
             return await super().claim(request)
+        if self.is_worth_a_look:
+            return await self._claim_at_the_gates(request)
         token = self._next_token()
         taken = await self._take(request, token)
         if taken is None:
             return await super().claim(request)
-        leases = await self._lease(request, taken, token) if taken.found else []
+        self.free(request.freed)
+        leases, is_gated = await self._lease(request, taken, token) if taken.found else ([], False)
         left = request.limit - len(leases)
         next_due = taken.next_due_seconds
-        if left > 0 and len(taken.found) >= request.limit:
+        if left > 0 and is_gated:
+            next_due = await self._look(request, leases, left)
+        elif left > 0 and len(taken.found) >= request.limit:
             # Some were not there any more, so nothing is known of those behind them.
             next_due = 0.0
         elif left > 0 and (not taken.is_complete or self._is_time_to_look()):
             next_due = await self._look(request, leases, left)
-        return Claim(leases, next_due if left > 0 else None)
+        waits = [wait for wait in (next_due, self.gate_seconds) if wait is not None]
+        return Claim(leases, min(waits, default=None) if len(leases) < request.limit else None)
+
+    async def _claim_at_the_gates(self, request: ClaimRequest) -> Claim:
+        """Claim from the store while something is held there, of which the queue does not know."""
+        leases: list[Lease] = []
+        next_due = await self._look(request, leases, request.limit)
+        return Claim(leases, next_due if len(leases) < request.limit else None)
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts, and tell the queue of those that are to run again soon."""
@@ -193,6 +206,14 @@ class QueuedStore(PostgresStore):
         counts = Counter((entry.queue, entry.priority) for entry in entries)
         lasts = {(entry.queue, entry.priority): entry.scheduled_at for entry in entries}
         full = {place: lasts[place] for place, count in counts.items() if count >= bound}
+        coming = [Entry(*row) for row in await self._main.fetch(_COMING, until, bound)]
+        for queue, count in Counter(entry.queue for entry in coming).items():
+            if count >= bound:
+                last = max(entry.scheduled_at for entry in coming if entry.queue == queue)
+                for priority in range(HIGHEST, LOWEST + 1):
+                    place = queue, priority
+                    full[place] = min(full.get(place, last), last)
+        entries += [entry for entry in coming if not labels_of(entry.queue)]
         return Window(entries, full)
 
     async def close(self) -> None:
@@ -219,8 +240,12 @@ class QueuedStore(PostgresStore):
         except ReadyQueueUnavailable:
             return None
 
-    async def _lease(self, request: ClaimRequest, taken: Taken, token: str) -> list[Lease]:
-        """Lease what was taken, and tell the queue what is left of it."""
+    async def _lease(
+        self, request: ClaimRequest, taken: Taken, token: str
+    ) -> tuple[list[Lease], bool]:
+        """Lease what was taken, and tell the queue what is left of it. Also returns whether some of
+        it has to be admitted first.
+        """
         await self._hooks.reach(HookPoint.LEASE_AFTER_POP)
         rows = await self._main.fetch(
             _CLAIM_IDS,
@@ -236,12 +261,13 @@ class QueuedStore(PostgresStore):
         if leases:
             self._time.learn(leases[0].started_at)
         self.publisher.confirm(token)
-        waiting = [row for row in rows if row["lane"] is None]
+        rest = [row for row in rows if row["lane"] is None]
+        waiting = [row for row in rest if not row["is_gated"]]
         if waiting:
             await self._correct(waiting)
         leases.sort(key=_order)
         await self._hooks.reach(HookPoint.CLAIM_AFTER_COMMIT)
-        return leases
+        return leases, len(waiting) < len(rest)
 
     async def _correct(self, rows: Sequence[Record]) -> None:
         """What was early comes back with its time; what is paused, with word that it is."""

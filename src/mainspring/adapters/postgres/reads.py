@@ -12,6 +12,7 @@ from mainspring.adapters.postgres.rows import task_of
 from mainspring.core.branches import StoredQueue, queue_states
 from mainspring.domain.cursors import cursor_before, read_cursor
 from mainspring.domain.ids import floor_id
+from mainspring.domain.limits import Limit
 from mainspring.domain.status import TERMINAL, TaskStatus
 from mainspring.domain.task import Task
 from mainspring.ports.branches import HEAD_TASKS, Unplaceable
@@ -128,6 +129,7 @@ class Reading(StorePart):
             which.since,
             which.until,
             which.schedule,
+            which.group_key,
         )
         if query is _PAGE:
             filters = (*filters, which.status, which.ready)
@@ -137,8 +139,12 @@ class Reading(StorePart):
 
 
 def _stored_queue(row: Record) -> StoredQueue:
-    base, labels, *counts = row
-    return StoredQueue(base, tuple(labels or ()), *counts)
+    base, labels, *counts = row[:9]
+    limits = (
+        Limit(concurrency=concurrency, rate=rate, burst=burst)
+        for concurrency, rate, burst in (row[9:12], row[12:15])
+    )
+    return StoredQueue(base, tuple(labels or ()), *counts, *limits)
 
 
 def _query_for(which: TaskFilter) -> Query:

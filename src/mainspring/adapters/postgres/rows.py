@@ -20,8 +20,8 @@ def lease_of(row: Record) -> Lease:
     (
         task_id, lane, token, task_type, payload, queue, priority, scheduled_at, created_at,
         started_at, attempt, max_retries, timeout, backoff_kind, backoff, crash_count,
-        schedule, nominal_at, previous_nominal_at,
-    ) = row[:19]  # fmt: skip
+        schedule, nominal_at, previous_nominal_at, group_key,
+    ) = row[:20]  # fmt: skip
     return Lease(
         id=task_id,
         fencing_token=token,
@@ -39,6 +39,7 @@ def lease_of(row: Record) -> Lease:
         backoff=backoff_of(backoff_kind, backoff),
         crash_count=crash_count,
         tick=None if schedule is None else TickRef(schedule, nominal_at, previous_nominal_at),
+        group_key=group_key,
     )
 
 
@@ -59,6 +60,9 @@ def task_of(row: Record) -> Task:
         queue=base_of(row["queue"]),
         labels=labels_of(row["queue"]),
         placement=row["placement"],
+        group_key=row["group_key"] or None,
+        unique_key=row["unique_key"],
+        held=row["held"],
         priority=row["priority"],
         level=level_of(row["priority"]),
         status=TaskStatus(row["status"]),

@@ -7,6 +7,7 @@ from uuid import UUID
 from mainspring.adapters.postgres.claim import Claiming
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.domain.errors import OutcomeUnknown, StoreUnavailable
+from mainspring.domain.placement import base_of
 from mainspring.domain.task import (
     ATTEMPTS_KEPT,
     Cancelled,
@@ -102,6 +103,7 @@ class Settling(Claiming):
         ids = [task_id for task_id, _, _ in ended]
         tokens = [token for _, token, _ in ended]
         rows = await self._main.fetch(query, now, *before, ids, tokens, *columns)
+        self.free((base_of(row[2]), row[3]) for row in rows if row[3] is not None)
         return {(row[0], row[1]) for row in rows}
 
     def _put_back(self) -> None:

@@ -10,8 +10,9 @@ from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.webhooks import webhook_document
-from mainspring.core.options import DELAY_SECONDS_MAX
+from mainspring.core.options import BOTH_KEYS, DELAY_SECONDS_MAX
 from mainspring.domain.errors import InvalidValue
+from mainspring.domain.namespaces import plain_key
 from mainspring.domain.priority import DEFAULT
 from mainspring.domain.retry import Backoff
 from mainspring.domain.task import (
@@ -24,6 +25,7 @@ from mainspring.domain.task import (
 from mainspring.domain.values import (
     RETRIES_MAX,
     check_instant,
+    check_key,
     check_name,
     check_priority,
     check_seconds,
@@ -44,7 +46,8 @@ _NO_RECORDS: Final[tuple[list[Any], ...]] = ([],) * 6
 _DEFAULT_BACKOFF: Final = Backoff()
 _DEFAULT_KIND: Final = _DEFAULT_BACKOFF.kind.value
 _KEYS_AT: Final = 13
-"""Place of the keys, and after them the fingerprints, among the columns of a batch."""
+"""Place of the keys, and after them the fingerprints and the other keys, among the columns of a
+batch."""
 
 _SOON_SECONDS: Final = 1.0
 """Whoever waits looks by itself for what is due later than this."""
@@ -117,7 +120,12 @@ class Submitting(StorePart):
 
 def _is_plain(task: NewTask) -> bool:
     """Whether the task is one row and, at most, part of a record in the audit."""
-    return task.key is None and task.webhook is None
+    return (
+        task.key is None
+        and task.webhook is None
+        and task.group_key is None
+        and task.unique_key is None
+    )
 
 
 def distinct(tasks: Sequence[NewTask]) -> Sequence[NewTask]:
@@ -155,12 +163,23 @@ def check_values(tasks: Sequence[NewTask]) -> None:
         check_seconds(seconds, "timeout_seconds")
     for seconds in {task.delay_seconds for task in tasks}:
         check_seconds(seconds, "delay_seconds", DELAY_SECONDS_MAX, zero=True)
+    _check_keys(tasks)
     for retries in {task.max_retries for task in tasks}:
         check_whole(retries, "max_retries", 0, RETRIES_MAX)
     instants = [task.scheduled_at for task in tasks if task.scheduled_at is not None]
     if instants:
         check_instant(min(instants), "scheduled_at")
         check_instant(max(instants), "scheduled_at")
+
+
+def _check_keys(tasks: Sequence[NewTask]) -> None:
+    for group_key in {task.group_key for task in tasks} - {None}:
+        check_key(group_key, "group_key", "a group key")
+    for task in tasks:
+        if task.unique_key is not None:
+            check_key(plain_key(task.unique_key), "unique_key", "a unique key")
+            if task.key is not None:
+                raise InvalidValue(BOTH_KEYS, field="unique_key")
 
 
 def one_row(task: NewTask) -> tuple[Any, ...]:
@@ -182,7 +201,7 @@ def one_row(task: NewTask) -> tuple[Any, ...]:
 
 
 def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
-    """Return a batch as the arguments of `submit_batch_v1`, but for the time.
+    """Return a batch as the arguments of `submit_batch_v2`, but for the time.
 
     A column in which every task has the default is None, which costs nothing to send.
     """
@@ -199,6 +218,8 @@ def batch_columns(tasks: Sequence[NewTask]) -> tuple[list[Any] | None, ...]:
         *_unzipped(_column([task.backoff for task in tasks], _DEFAULT_BACKOFF)),
         _column([task.key for task in tasks], None),
         _column([task.fingerprint for task in tasks], None),
+        _column([task.group_key for task in tasks], None),
+        _column([task.unique_key for task in tasks], None),
     )
 
 

@@ -79,6 +79,11 @@ class Division:
         answers = await _together([(shard, call) for shard in self.shards])
         return [_checked(answer) for answer in answers]
 
+    async def each(self, call: Callable[[int, WholeStore], Awaitable[T]]) -> list[T]:
+        """As `everywhere`; `call` is told the number of each shard."""
+        answers = await _together([(shard, partial(call, shard.number)) for shard in self.shards])
+        return [_checked(answer) for answer in answers]
+
     async def wherever(self, call: Call[T], seconds: float | None = None) -> dict[int, T]:
         """Return the answers of those shards that give one; raises when none does."""
         answers = await _together([(shard, call) for shard in self.shards], seconds)

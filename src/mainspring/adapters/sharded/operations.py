@@ -9,6 +9,7 @@ import msgspec
 
 from mainspring.adapters.sharded.part import ShardedPart
 from mainspring.domain.errors import Unavailable
+from mainspring.domain.limits import Limit, QueueLimits, divided, together
 from mainspring.domain.shards import ShardMap
 from mainspring.ports.store import DeadLetterFilter, WorkerState
 from mainspring.ports.whole import WholeStore
@@ -48,6 +49,31 @@ class ShardedOperations(ShardedPart):
     async def resume(self, queue: str) -> None:
         """Let the tasks of the queue start again; raises as `pause` does."""
         await self._division.everywhere(lambda store: store.resume(queue))
+
+    async def set_limits(
+        self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
+    ) -> None:
+        """Divide the limit of a queue among the shards; groups are whole in one, so their limit
+        goes to all as it is. Raises as `pause` does.
+        """
+        shards = self._division.shards
+        parts = [None] * len(shards) if whole is None else divided(whole, len(shards))
+
+        async def set_part(number: int, store: WholeStore) -> None:
+            await store.set_limits(queue, whole=parts[number], group=group)
+
+        await self._division.each(set_part)
+
+    async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
+        """Give one group of a queue a limit of its own, or none; raises as `pause` does."""
+        await self._division.everywhere(
+            lambda store: store.set_group_limit(queue, group_key, limit)
+        )
+
+    async def limits(self, queue: str) -> QueueLimits:
+        """Return the limits of a queue; raises when a shard does not answer."""
+        parts = await self._division.everywhere(lambda store: store.limits(queue))
+        return msgspec.structs.replace(parts[0], queue=together([part.queue for part in parts]))
 
     async def beat(self, worker: WorkerState) -> None:
         """Record in every shard that a worker is alive."""

@@ -10,6 +10,7 @@ from mainspring.adapters.sharded.division import answered
 from mainspring.adapters.sharded.part import ShardedPart
 from mainspring.domain.cursors import cursor_before, read_cursor
 from mainspring.domain.ids import partition_of
+from mainspring.domain.limits import Limit, together
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.ports.branches import BranchState, Unplaceable
@@ -117,6 +118,7 @@ class ShardedReads(ShardedPart):
                 *key,
                 min(sum(one.ready for one in ones), bound),
                 max(one.oldest_seconds for one in ones),
+                min(sum(one.held for one in ones), bound),
             )
             for key, ones in sorted(groups.items())
         ]
@@ -156,8 +158,16 @@ def _queue(states: Sequence[QueueState]) -> QueueState:
         scheduled=_count(state.scheduled for state in states),
         running=_count(state.running for state in states),
         oldest_ready_seconds=_oldest(state.oldest_ready_seconds for state in states),
+        held=_count(state.held for state in states),
+        limit=_whole(state.limit for state in states),
+        group_limit=next((one.group_limit for one in states if one.group_limit is not None), None),
         branches=tuple(_branch(ones) for _, ones in sorted(branches.items())),
     )
+
+
+def _whole(parts: Iterable[Limit | None]) -> Limit | None:
+    limit = together([Limit() if part is None else part for part in parts])
+    return None if limit.is_none else limit
 
 
 def _branch(states: Sequence[BranchState]) -> BranchState:

@@ -106,7 +106,7 @@ class Backoff(_message.Message):
     def __init__(self, kind: _Optional[_Union[BackoffKind, str]] = ..., base: _Optional[float] = ..., multiplier: _Optional[float] = ..., max: _Optional[float] = ...) -> None: ...
 
 class NewTask(_message.Message):
-    __slots__ = ("task_type", "payload", "queue", "priority", "scheduled_at", "delay", "timeout", "max_retries", "retry_backoff", "key", "labels", "webhook")
+    __slots__ = ("task_type", "payload", "queue", "priority", "scheduled_at", "delay", "timeout", "max_retries", "retry_backoff", "key", "labels", "webhook", "group_key", "unique_key")
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -119,6 +119,8 @@ class NewTask(_message.Message):
     KEY_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     WEBHOOK_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_KEY_FIELD_NUMBER: _ClassVar[int]
     task_type: str
     payload: str
     queue: str
@@ -131,7 +133,9 @@ class NewTask(_message.Message):
     key: str
     labels: _containers.RepeatedScalarFieldContainer[str]
     webhook: Webhook
-    def __init__(self, task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., scheduled_at: _Optional[str] = ..., delay: _Optional[float] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[Backoff, _Mapping]] = ..., key: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., webhook: _Optional[_Union[Webhook, _Mapping]] = ...) -> None: ...
+    group_key: str
+    unique_key: str
+    def __init__(self, task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., scheduled_at: _Optional[str] = ..., delay: _Optional[float] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[Backoff, _Mapping]] = ..., key: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., webhook: _Optional[_Union[Webhook, _Mapping]] = ..., group_key: _Optional[str] = ..., unique_key: _Optional[str] = ...) -> None: ...
 
 class Webhook(_message.Message):
     __slots__ = ("url", "events", "sign")
@@ -144,7 +148,7 @@ class Webhook(_message.Message):
     def __init__(self, url: _Optional[str] = ..., events: _Optional[_Iterable[_Union[WebhookEvent, str]]] = ..., sign: _Optional[str] = ...) -> None: ...
 
 class Submitted(_message.Message):
-    __slots__ = ("task_id", "task_type", "queue", "priority", "status", "is_new", "key", "labels")
+    __slots__ = ("task_id", "task_type", "queue", "priority", "status", "is_new", "key", "labels", "group_key", "unique_key")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
@@ -153,6 +157,8 @@ class Submitted(_message.Message):
     IS_NEW_FIELD_NUMBER: _ClassVar[int]
     KEY_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_KEY_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     task_type: str
     queue: str
@@ -161,7 +167,9 @@ class Submitted(_message.Message):
     is_new: bool
     key: str
     labels: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., is_new: _Optional[bool] = ..., key: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
+    group_key: str
+    unique_key: str
+    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., is_new: _Optional[bool] = ..., key: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., group_key: _Optional[str] = ..., unique_key: _Optional[str] = ...) -> None: ...
 
 class SubmitBatchRequest(_message.Message):
     __slots__ = ("tasks",)
@@ -218,7 +226,7 @@ class Attempt(_message.Message):
     def __init__(self, attempt: _Optional[int] = ..., kind: _Optional[_Union[FailureKind, str]] = ..., error: _Optional[str] = ..., traceback: _Optional[str] = ..., worker_id: _Optional[str] = ..., started_at: _Optional[str] = ..., ended_at: _Optional[str] = ...) -> None: ...
 
 class Task(_message.Message):
-    __slots__ = ("task_id", "task_type", "payload", "queue", "priority", "level", "status", "ready", "schedule_type", "scheduled_at", "timeout", "max_retries", "retry_backoff", "attempt_count", "created_at", "started_at", "completed_at", "worker_id", "lease_expires_at", "fencing_token", "cancel_requested", "last_error", "reason", "result", "progress", "key", "schedule", "nominal_at", "previous_nominal_at", "attempts", "labels", "placement")
+    __slots__ = ("task_id", "task_type", "payload", "queue", "priority", "level", "status", "ready", "schedule_type", "scheduled_at", "timeout", "max_retries", "retry_backoff", "attempt_count", "created_at", "started_at", "completed_at", "worker_id", "lease_expires_at", "fencing_token", "cancel_requested", "last_error", "reason", "result", "progress", "key", "schedule", "nominal_at", "previous_nominal_at", "attempts", "labels", "placement", "group_key", "unique_key", "held")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
@@ -251,6 +259,9 @@ class Task(_message.Message):
     ATTEMPTS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     PLACEMENT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_KEY_FIELD_NUMBER: _ClassVar[int]
+    HELD_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     task_type: str
     payload: str
@@ -283,10 +294,13 @@ class Task(_message.Message):
     attempts: _containers.RepeatedCompositeFieldContainer[Attempt]
     labels: _containers.RepeatedScalarFieldContainer[str]
     placement: str
-    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., level: _Optional[_Union[Level, str]] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., schedule_type: _Optional[str] = ..., scheduled_at: _Optional[str] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[BackoffKind, str]] = ..., attempt_count: _Optional[int] = ..., created_at: _Optional[str] = ..., started_at: _Optional[str] = ..., completed_at: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_expires_at: _Optional[str] = ..., fencing_token: _Optional[int] = ..., cancel_requested: _Optional[bool] = ..., last_error: _Optional[str] = ..., reason: _Optional[str] = ..., result: _Optional[str] = ..., progress: _Optional[str] = ..., key: _Optional[str] = ..., schedule: _Optional[str] = ..., nominal_at: _Optional[str] = ..., previous_nominal_at: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., labels: _Optional[_Iterable[str]] = ..., placement: _Optional[str] = ...) -> None: ...
+    group_key: str
+    unique_key: str
+    held: bool
+    def __init__(self, task_id: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., level: _Optional[_Union[Level, str]] = ..., status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., schedule_type: _Optional[str] = ..., scheduled_at: _Optional[str] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[BackoffKind, str]] = ..., attempt_count: _Optional[int] = ..., created_at: _Optional[str] = ..., started_at: _Optional[str] = ..., completed_at: _Optional[str] = ..., worker_id: _Optional[str] = ..., lease_expires_at: _Optional[str] = ..., fencing_token: _Optional[int] = ..., cancel_requested: _Optional[bool] = ..., last_error: _Optional[str] = ..., reason: _Optional[str] = ..., result: _Optional[str] = ..., progress: _Optional[str] = ..., key: _Optional[str] = ..., schedule: _Optional[str] = ..., nominal_at: _Optional[str] = ..., previous_nominal_at: _Optional[str] = ..., attempts: _Optional[_Iterable[_Union[Attempt, _Mapping]]] = ..., labels: _Optional[_Iterable[str]] = ..., placement: _Optional[str] = ..., group_key: _Optional[str] = ..., unique_key: _Optional[str] = ..., held: _Optional[bool] = ...) -> None: ...
 
 class ListTasksRequest(_message.Message):
-    __slots__ = ("status", "ready", "task_type", "queue", "schedule", "since", "until", "cursor", "limit")
+    __slots__ = ("status", "ready", "task_type", "queue", "schedule", "since", "until", "cursor", "limit", "group_key")
     STATUS_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     TASK_TYPE_FIELD_NUMBER: _ClassVar[int]
@@ -296,6 +310,7 @@ class ListTasksRequest(_message.Message):
     UNTIL_FIELD_NUMBER: _ClassVar[int]
     CURSOR_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
     status: TaskStatus
     ready: bool
     task_type: str
@@ -305,7 +320,8 @@ class ListTasksRequest(_message.Message):
     until: str
     cursor: str
     limit: int
-    def __init__(self, status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., schedule: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ...) -> None: ...
+    group_key: str
+    def __init__(self, status: _Optional[_Union[TaskStatus, str]] = ..., ready: _Optional[bool] = ..., task_type: _Optional[str] = ..., queue: _Optional[str] = ..., schedule: _Optional[str] = ..., since: _Optional[str] = ..., until: _Optional[str] = ..., cursor: _Optional[str] = ..., limit: _Optional[int] = ..., group_key: _Optional[str] = ...) -> None: ...
 
 class TaskPage(_message.Message):
     __slots__ = ("tasks", "cursor", "partial")

@@ -43,6 +43,7 @@ LISTS: Final = {
     "attempts": ATTEMPTS_KEPT,
     "schedules": 100,
     "queues": 50,
+    "groups": 50,
     "workers": 50,
     "levels": 5,
 }

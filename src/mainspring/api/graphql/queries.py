@@ -18,6 +18,7 @@ from mainspring.api.operations import stats_of
 from mainspring.api.schedule_schemas import HistoryQuery
 from mainspring.api.schemas import DeadLetterQuery, StatsOut, TaskPage, TaskQuery
 from mainspring.core.following import follow
+from mainspring.core.limit_view import QueueLimitsView, view_of
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.task_events import TaskEvent, parse_event_id
 from mainspring.domain.status import TaskStatus
@@ -47,6 +48,7 @@ async def tasks(
     task_type: str | None = None,
     queue: str | None = None,
     schedule: str | None = None,
+    group_key: str | None = None,
     since: datetime | None = None,
     until: datetime | None = None,
     cursor: str | None = None,
@@ -58,6 +60,7 @@ async def tasks(
             "task_type": task_type,
             "queue": queue,
             "schedule": schedule,
+            "group_key": group_key,
             "cursor": cursor,
             "limit": limit,
         },
@@ -69,6 +72,7 @@ async def tasks(
         task_type=query.task_type,
         queue=query.queue,
         schedule=query.schedule,
+        group_key=query.group_key,
         since=since,
         until=until,
     )
@@ -122,6 +126,11 @@ async def history(
 async def queues(info: Request) -> list[QueueState]:
     """Return the queues."""
     return await info.context.gateway.queues(info.context.who)
+
+
+async def queue_limits(info: Request, name: str) -> QueueLimitsView:
+    """Return the limits of a queue."""
+    return view_of(await info.context.gateway.limits(info.context.who, name))
 
 
 async def workers(info: Request) -> list[WorkerState]:
@@ -182,6 +191,11 @@ Query: Final = create_type(
             "What became of the nominal times of a schedule, newest first.",
         ),
         _field(queues, TYPES.many(QueueState), "Queues and their counts."),
+        _field(
+            queue_limits,
+            TYPES.maybe(QueueLimitsView),
+            "The limits of a queue and of its groups.",
+        ),
         _field(workers, TYPES.many(WorkerState), "Workers that are alive."),
         _field(
             stats,

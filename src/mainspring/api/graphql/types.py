@@ -18,7 +18,13 @@ from mainspring.domain.values import parse_instant
 Json = NewType("Json", object)
 Whole = NewType("Whole", int)
 
-_NAMES: Final = {"StatsOut": "Stats", "LevelOut": "LevelStats", "TaskEventOut": "TaskEvent"}
+_NAMES: Final = {
+    "StatsOut": "Stats",
+    "LevelOut": "LevelStats",
+    "TaskEventOut": "TaskEvent",
+    "QueueLimitsView": "QueueLimits",
+    "GroupLimitView": "GroupLimit",
+}
 _WIDE: Final = frozenset({"fencing_token"})
 """Whole numbers that 32 bits, which is what GraphQL's Int has, do not hold."""
 

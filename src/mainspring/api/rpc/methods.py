@@ -11,13 +11,20 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from mainspring.api._generated import dead_letters_pb2, schedules_pb2, tasks_pb2, workers_pb2
+from mainspring.api._generated import (
+    dead_letters_pb2,
+    queues_pb2,
+    schedules_pb2,
+    tasks_pb2,
+    workers_pb2,
+)
 from mainspring.api.routes import Route
 
 FILES: Final[tuple[FileDescriptor, ...]] = (
     tasks_pb2.DESCRIPTOR,
     schedules_pb2.DESCRIPTOR,
     dead_letters_pb2.DESCRIPTOR,
+    queues_pb2.DESCRIPTOR,
     workers_pb2.DESCRIPTOR,
 )
 
@@ -44,6 +51,13 @@ TABLE: Final[Mapping[str, str]] = {
     "DeadLetterService.Get": "GET /v1/dead-letters/{task_id}",
     "DeadLetterService.Replay": "POST /v1/dead-letters/replay",
     "DeadLetterService.Discard": "POST /v1/dead-letters/discard",
+    "QueueService.List": "GET /v1/queues",
+    "QueueService.Pause": "POST /v1/queues/{name}/pause",
+    "QueueService.Resume": "POST /v1/queues/{name}/resume",
+    "QueueService.GetLimits": "GET /v1/queues/{name}/limits",
+    "QueueService.SetLimits": "PUT /v1/queues/{name}/limits",
+    "QueueService.SetGroupLimit": "PUT /v1/queues/{name}/limits/groups/{group_key}",
+    "QueueService.DropGroupLimit": "DELETE /v1/queues/{name}/limits/groups/{group_key}",
     "WorkerService.Work": "POST /v1/leases",
     "WorkerService.Claim": "POST /v1/leases",
     "WorkerService.Heartbeat": "POST /v1/leases/heartbeat",

@@ -14,6 +14,14 @@ from mainspring.api._generated import workers_pb2
 from mainspring.api.converting import converted
 from mainspring.api.doorkeeper import Doorkeeper
 from mainspring.api.errors import MalformedRequest, problem_of
+from mainspring.api.lease_schemas import (
+    ClaimIn,
+    CompleteIn,
+    FailIn,
+    HeartbeatIn,
+    ProgressIn,
+    SlotsIn,
+)
 from mainspring.api.leases import completed, lease_out, not_completed, offer_of, renewal_out
 from mainspring.api.limits import BODY_BYTES_MAX
 from mainspring.api.rpc.gate import Context, Gate
@@ -22,14 +30,6 @@ from mainspring.api.rpc.methods import Method
 from mainspring.api.rpc.reading import first_message
 from mainspring.api.rpc.recording import Notes, Recorder
 from mainspring.api.rpc.sending import Sender
-from mainspring.api.schemas import (
-    ClaimIn,
-    CompleteIn,
-    FailIn,
-    HeartbeatIn,
-    ProgressIn,
-    SlotsIn,
-)
 from mainspring.core.following import Stay
 from mainspring.core.json_encoding import encode
 from mainspring.core.remote_work import Offer

@@ -49,7 +49,7 @@ ON CONFLICT (name) DO UPDATE SET
     submit_rate = excluded.submit_rate;
 
 -- name: pending_count
--- Waiting tasks by their index, up to the bound, and what runs.
+-- Waiting tasks by their indexes, up to the bound, and what runs.
 -- $1 queues, $2 bound.
 SELECT least($2::bigint, (
     SELECT count(*) FROM (
@@ -64,6 +64,18 @@ SELECT least($2::bigint, (
         WHERE q.base = ANY ($1::text[])
         LIMIT $2::bigint
     ) counted
+) + (
+    SELECT count(*) FROM (
+        SELECT FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = ANY ($1::text[]) AND t.status = 'coming'
+        LIMIT $2::bigint
+    ) coming
+) + (
+    SELECT count(*) FROM (
+        SELECT FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = ANY ($1::text[]) AND t.status = 'held'
+        LIMIT $2::bigint
+    ) held
 ) + (
     SELECT count(*) FROM mainspring.tasks t
     WHERE t.status = 'running' AND t.lease_expires_at > '-infinity'

@@ -1,7 +1,7 @@
 -- name: submit_within
 -- One argument of text, because drivers differ in how they send everything else.
 -- $1 the batch as JSON.
-SELECT place, id, conflict FROM mainspring.submit_json_v1($1);
+SELECT place, id, conflict FROM mainspring.submit_json_v2($1);
 
 -- name: complete_within
 -- The casts take whatever type a driver sends.

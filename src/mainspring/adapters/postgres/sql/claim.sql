@@ -4,6 +4,9 @@ WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 ), starts AS MATERIALIZED (
     SELECT q.name AS queue, p.priority::smallint AS priority,
+        CASE WHEN q.labels IS NULL THEN q.limited ELSE (
+            SELECT b.limited FROM mainspring.queues b WHERE b.name = q.base) IS TRUE
+        END AS limited,
         coalesce(c.start_at, '-infinity'::timestamptz) AS start_at,
         coalesce(c.start_id, '00000000-0000-0000-0000-000000000000'::uuid) AS start_id
     FROM mainspring.queues q
@@ -14,14 +17,15 @@ WITH clock AS MATERIALIZED (
 -- fragment: claim_due
 -- The claim from the ranges that begin there.
 ), heads AS MATERIALIZED (
-    SELECT s.queue, s.priority, head.scheduled_at, head.id, head.known
+    SELECT s.queue, s.priority, s.limited, head.scheduled_at, head.id, head.known
     FROM clock
     CROSS JOIN starts s
     CROSS JOIN LATERAL (
         -- The first task of a known type, or else how far so many of other types reach: the next
         -- claim reads on from there.
         SELECT n.scheduled_at, n.id, n.known FROM (
-            SELECT t.scheduled_at, t.id, t.task_type = ANY ($5::text[]) AS known,
+            SELECT t.scheduled_at, t.id,
+                t.task_type = ANY ($5::text[]) AND (NOT s.limited OR t.group_key IS NOT NULL) AS known,
                 row_number() OVER (ORDER BY t.scheduled_at, t.id) AS place
             FROM mainspring.tasks t
             WHERE t.queue = s.queue AND t.priority = s.priority
@@ -36,7 +40,7 @@ WITH clock AS MATERIALIZED (
         LIMIT 1
     ) head
 ), ranges AS MATERIALIZED (
-    SELECT h.queue, h.priority, a.lane, h.scheduled_at AS head,
+    SELECT h.queue, h.priority, h.limited, a.lane, h.scheduled_at AS head,
         clock.now - make_interval(secs => a.youngest) AS high,
         coalesce(clock.now - make_interval(secs => a.oldest), '-infinity'::timestamptz) AS low
     FROM clock
@@ -64,6 +68,7 @@ WITH clock AS MATERIALIZED (
                 AND t.status IN ('pending', 'retrying')
                 AND t.scheduled_at >= r.head AND t.scheduled_at > r.low
                 AND t.scheduled_at <= r.high AND t.task_type = ANY ($5::text[])
+                AND (NOT r.limited OR t.group_key IS NOT NULL)
             ORDER BY t.scheduled_at, t.id LIMIT l.quota
         ) c
     ) best
@@ -85,6 +90,7 @@ WITH clock AS MATERIALIZED (
             AND t.status IN ('pending', 'retrying')
             AND t.scheduled_at >= r.head AND t.scheduled_at > r.low AND t.scheduled_at <= r.high
             AND t.task_type = ANY ($5::text[])
+            AND (NOT r.limited OR t.group_key IS NOT NULL)
         ORDER BY t.scheduled_at, t.id LIMIT wanted.count
         FOR UPDATE SKIP LOCKED
     ) c
@@ -110,16 +116,16 @@ WITH clock AS MATERIALIZED (
     RETURNING t.id, c.lane, t.fencing_token, t.task_type, t.payload, t.queue, t.priority,
         t.scheduled_at, t.created_at, t.started_at, t.attempt_count, t.max_retries,
         t.timeout_seconds, t.backoff_kind, t.backoff, t.crash_count,
-        t.schedule, t.nominal_at, t.previous_nominal_at
+        t.schedule, t.nominal_at, t.previous_nominal_at, t.group_key
 )
-SELECT claimed.*, NULL::boolean AS held_back, NULL::float8 AS next_due,
+SELECT claimed.*, NULL::boolean AS held_back, NULL::float8 AS next_due, NULL::float8 AS gate_due,
     NULL::timestamptz AS now, NULL::text[] AS queues, NULL::boolean AS unread,
     NULL::text[] AS head_queues, NULL::smallint[] AS head_priorities,
     NULL::timestamptz[] AS head_times, NULL::uuid[] AS head_ids
 FROM claimed
 UNION ALL
 SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-    NULL, NULL, NULL,
+    NULL, NULL, NULL, NULL,
     EXISTS (
         SELECT FROM candidates c GROUP BY c.queue, c.priority, c.lane, c.wanted
         HAVING count(*) >= c.wanted),
@@ -147,6 +153,28 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
             LIMIT 1
         ) coming
     ) END,
+    (
+        SELECT extract(epoch FROM min(gate.at) - clock.now)::float8
+        FROM starts s
+        CROSS JOIN LATERAL (
+            SELECT least((
+                SELECT t.scheduled_at FROM mainspring.tasks t
+                WHERE split_part(t.queue, '@', 1) = s.queue AND t.status = 'coming'
+                ORDER BY t.scheduled_at LIMIT 1
+            ), (
+                SELECT g.ready_at FROM mainspring.gates g WHERE g.queue = s.queue
+            ), (
+                SELECT min(stray.scheduled_at) FROM generate_series(0, 10) AS p (priority)
+                CROSS JOIN LATERAL (
+                    SELECT t.scheduled_at FROM mainspring.tasks t
+                    WHERE s.limited AND t.queue = s.queue AND t.priority = p.priority
+                        AND t.status IN ('pending', 'retrying') AND t.group_key IS NULL
+                    ORDER BY t.scheduled_at, t.id LIMIT 1
+                ) stray
+            )) AS at
+        ) gate
+        WHERE s.priority = 0
+    ),
     clock.now,
     (SELECT array_agg(s.queue) FROM starts s WHERE s.priority = 0),
     EXISTS (SELECT FROM heads h WHERE NOT h.known),
@@ -163,8 +191,9 @@ FROM clock;
 -- lane, the best of the lane are counted by range first, without locks, so that hardly more is
 -- locked than is leased.
 -- The last row of the answer has no id: it says whether a quota held something back, whether a
--- range was not read to its end, how long until the next task is due, what was looked at and where
--- its ranges begin.
+-- range was not read to its end, how long until the next task is due and until a gate is worth looking
+-- at (0 and below: it is), what was looked at and where its ranges begin.
+-- Of a queue with a limit only what was admitted is taken, which has a group key.
 -- $1 now or NULL, $2 worker, $3 limit, $4 lease seconds, $5 task types, $6 queues or NULL,
 -- $7-$10 priority, lane, youngest and oldest age of each range, $11-$13 weight, step and turns
 -- served by lane, $14-$17 queue, priority, time and id from which ranges are read that need not be

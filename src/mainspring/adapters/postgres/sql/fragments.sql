@@ -13,7 +13,15 @@
 -- The columns that a task takes along when it leaves the live table.
 id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
 crash_count, max_retries, priority, queue, task_type, worker_id, key, backoff_kind, backoff,
-payload, progress, schedule, nominal_at, previous_nominal_at
+payload, progress, schedule, nominal_at, previous_nominal_at, group_key, unique_key
+
+-- fragment: shown
+-- The status of a live task as people see it: what has to be admitted first waits like the others.
+CASE
+    WHEN t.status NOT IN ('coming', 'held') THEN t.status
+    WHEN t.attempt_count > 0 THEN 'retrying'
+    ELSE 'pending'
+END
 
 -- fragment: attempts_after
 -- The attempts with one more failure, of which no more than $2 are kept: the first and the last.

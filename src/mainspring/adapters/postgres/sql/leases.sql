@@ -59,11 +59,12 @@ WITH clock AS MATERIALIZED (
     WHERE name = 'leases_expired' AND EXISTS (SELECT FROM expired)
 ), again AS (
     UPDATE mainspring.tasks t SET
-        status = 'pending', fencing_token = t.fencing_token + 1, worker_id = NULL,
+        status = CASE WHEN t.group_key IS NULL THEN 'pending' ELSE 'coming' END,
+        fencing_token = t.fencing_token + 1, worker_id = NULL,
         lease_expires_at = NULL, crash_count = c.crash_count, attempts = c.attempts
     FROM changed c
     WHERE t.id = ANY (ARRAY[c.id]) AND c.target = 'pending'
-    RETURNING t.id, c.target
+    RETURNING t.id, c.target, t.queue, t.group_key
 ), gone AS (
     DELETE FROM mainspring.tasks t USING changed c
     WHERE t.id = ANY (ARRAY[c.id]) AND c.target <> 'pending'
@@ -71,7 +72,7 @@ WITH clock AS MATERIALIZED (
         t.fencing_token + 1 AS fencing_token, t.timeout_seconds, t.attempt_count,
         c.crash_count, t.max_retries, t.priority, t.queue, t.task_type,
         t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress, t.schedule,
-        t.nominal_at, t.previous_nominal_at, c.attempts, c.target, c.now, t.cancel_reason
+        t.nominal_at, t.previous_nominal_at, t.group_key, t.unique_key, c.attempts, c.target, c.now, t.cancel_reason
 ), buried AS (
     INSERT INTO mainspring.dead_letters ({{moved}}, attempts, completed_at)
     SELECT {{moved}}, attempts, now FROM gone WHERE target = 'failed'
@@ -85,4 +86,5 @@ WITH clock AS MATERIALIZED (
         CASE WHEN target = 'cancelled' THEN cancel_reason END AS reason
     FROM gone
 ), {{webhooks}}
-SELECT id, target FROM again UNION ALL SELECT id, target FROM gone;
+SELECT id, target, queue, group_key FROM again
+UNION ALL SELECT id, target, queue, group_key FROM gone;

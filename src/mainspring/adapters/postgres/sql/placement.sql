@@ -115,6 +115,21 @@ CROSS JOIN LATERAL (
         ORDER BY t.scheduled_at, t.id LIMIT $2
     ) head
     GROUP BY head.task_type
+    UNION ALL
+    SELECT head.task_type, count(*), min(head.scheduled_at)
+    FROM (
+        (SELECT t.queue, t.task_type, t.scheduled_at FROM mainspring.tasks t
+            WHERE b.labels IS NOT NULL AND split_part(t.queue, '@', 1) = b.base
+                AND t.status = 'coming' AND t.scheduled_at <= clock.now
+            ORDER BY t.scheduled_at LIMIT $2)
+        UNION ALL
+        (SELECT t.queue, t.task_type, t.scheduled_at FROM mainspring.tasks t
+            WHERE b.labels IS NOT NULL AND split_part(t.queue, '@', 1) = b.base
+                AND t.status = 'held'
+            LIMIT $2)
+    ) head
+    WHERE head.queue = b.name
+    GROUP BY head.task_type
 ) due
 WHERE b.labels IS NOT NULL AND NOT EXISTS (
     SELECT FROM mainspring.workers w WHERE {{able}} AND due.task_type = ANY (w.task_types))

@@ -395,7 +395,7 @@ FROM overdue o LEFT JOIN gone g ON g.id = o.task_id;
 SELECT k.nominal_at, k.outcome, k.kind, k.reason, k.until_at, k.count, k.exact,
     k.lateness_seconds, k.decided_at, k.task_id,
     coalesce(k.task_status, (
-        SELECT t.status FROM mainspring.tasks t WHERE t.id = k.task_id
+        SELECT {{shown}} AS status FROM mainspring.tasks t WHERE t.id = k.task_id
         UNION ALL
         SELECT 'failed' FROM mainspring.dead_letters d WHERE d.id = k.task_id
         UNION ALL

@@ -16,7 +16,7 @@ WITH ended AS (
 INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, result)
 SELECT {{moved}}, attempts, 'completed', coalesce($1::timestamptz, clock_timestamp()), result::json
 FROM ended
-RETURNING id, fencing_token;
+RETURNING id, fencing_token, queue, group_key;
 
 -- name: retry
 -- A failed attempt: again later, or to the dead letters when it was the last one, or cancelled
@@ -50,18 +50,19 @@ WITH clock AS MATERIALIZED (
     {{entry}}
 ), again AS (
     UPDATE mainspring.tasks t SET
-        status = 'retrying', scheduled_at = c.again_at, lease_expires_at = NULL, worker_id = NULL,
+        status = CASE WHEN t.group_key IS NULL THEN 'retrying' ELSE 'coming' END,
+        scheduled_at = c.again_at, lease_expires_at = NULL, worker_id = NULL,
         crash_count = c.crash_count, attempts = c.attempts
     FROM changed c
     WHERE t.id = ANY (ARRAY[c.id]) AND c.target = 'retrying'
-    RETURNING t.id, t.fencing_token
+    RETURNING t.id, t.fencing_token, t.queue, t.group_key
 ), gone AS (
     DELETE FROM mainspring.tasks t USING changed c
     WHERE t.id = ANY (ARRAY[c.id]) AND c.target <> 'retrying'
     RETURNING t.id, t.scheduled_at, t.created_at, t.started_at, t.fencing_token,
         t.timeout_seconds, t.attempt_count, c.crash_count, t.max_retries, t.priority, t.queue,
         t.task_type, t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload, t.progress,
-        t.schedule, t.nominal_at, t.previous_nominal_at,
+        t.schedule, t.nominal_at, t.previous_nominal_at, t.group_key, t.unique_key,
         c.attempts, c.target, c.now, t.cancel_reason
 ), buried AS (
     INSERT INTO mainspring.dead_letters ({{moved}}, attempts, completed_at)
@@ -76,7 +77,8 @@ WITH clock AS MATERIALIZED (
         CASE WHEN target = 'cancelled' THEN cancel_reason END AS reason
     FROM gone
 ), {{webhooks}}
-SELECT id, fencing_token FROM again UNION ALL SELECT id, fencing_token FROM gone;
+SELECT id, fencing_token, queue, group_key FROM again
+UNION ALL SELECT id, fencing_token, queue, group_key FROM gone;
 
 -- name: fail
 -- Failed for good: to the dead letters, whatever attempts are left.
@@ -99,16 +101,18 @@ WITH clock AS MATERIALIZED (
 INSERT INTO mainspring.dead_letters (
     id, scheduled_at, created_at, started_at, fencing_token, timeout_seconds, attempt_count,
     crash_count, max_retries, priority, queue, task_type, worker_id, key, backoff_kind, backoff,
-    payload, progress, schedule, nominal_at, previous_nominal_at, attempts, completed_at)
+    payload, progress, schedule, nominal_at, previous_nominal_at, group_key, unique_key, attempts,
+    completed_at)
 SELECT t.id, t.scheduled_at, t.created_at, t.started_at, t.fencing_token, t.timeout_seconds,
     t.attempt_count, t.crash_count + (t.kind = ANY ($8::text[]))::integer, t.max_retries,
     t.priority, t.queue, t.task_type, t.worker_id, t.key, t.backoff_kind, t.backoff, t.payload,
-    t.progress, t.schedule, t.nominal_at, t.previous_nominal_at, {{attempts_after}}, clock.now
+    t.progress, t.schedule, t.nominal_at, t.previous_nominal_at, t.group_key, t.unique_key,
+    {{attempts_after}}, clock.now
 FROM clock
 CROSS JOIN gone t
 CROSS JOIN LATERAL (SELECT t.kind, t.error, t.traceback) o
 {{entry}}
-RETURNING id, fencing_token;
+RETURNING id, fencing_token, queue, group_key;
 
 -- name: end_cancelled
 -- The handler stopped because the task was cancelled, from outside or by itself. What it said
@@ -130,7 +134,7 @@ INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, 
 SELECT {{moved}}, attempts, 'cancelled', coalesce($1::timestamptz, clock_timestamp()),
     coalesce(reason, cancel_reason)
 FROM ended
-RETURNING id, fencing_token;
+RETURNING id, fencing_token, queue, group_key;
 
 -- name: release
 -- Handed back uncharged: waiting again, at once with the age it had, or after a delay; or
@@ -149,15 +153,15 @@ WITH clock AS MATERIALIZED (
     FOR UPDATE OF t
 ), again AS (
     UPDATE mainspring.tasks t SET
-        status = 'pending', attempt_count = t.attempt_count - 1, worker_id = NULL,
-        lease_expires_at = NULL,
+        status = CASE WHEN t.group_key IS NULL THEN 'pending' ELSE 'coming' END,
+        attempt_count = t.attempt_count - 1, worker_id = NULL, lease_expires_at = NULL,
         scheduled_at = CASE
             WHEN o.delay > 0 THEN clock.now + make_interval(secs => o.delay)
             ELSE t.scheduled_at
         END
     FROM owned o, clock
     WHERE t.id = ANY (ARRAY[o.id]) AND NOT o.cancelled
-    RETURNING t.id, t.fencing_token
+    RETURNING t.id, t.fencing_token, t.queue, t.group_key
 ), gone AS (
     DELETE FROM mainspring.tasks t USING owned o
     WHERE t.id = ANY (ARRAY[o.id]) AND o.cancelled
@@ -170,4 +174,5 @@ WITH clock AS MATERIALIZED (
         clock.now AS at, NULL::text AS error, cancel_reason AS reason
     FROM gone, clock
 ), {{webhooks}}
-SELECT id, fencing_token FROM again UNION ALL SELECT id, fencing_token FROM gone;
+SELECT id, fencing_token, queue, group_key FROM again
+UNION ALL SELECT id, fencing_token, queue, group_key FROM gone;

@@ -23,7 +23,7 @@ RETURNING 1;
 
 -- name: submit_first
 -- Many such tasks; none is stored if one of the queues, $15, is not known yet. The other arguments
--- are those of `submit_batch_v1` without keys.
+-- are those of `submit_batch_v2` without keys.
 -- transition: submit
 WITH {{first}}
 SELECT count(*) FROM stored;
@@ -54,17 +54,17 @@ SELECT count(*) FROM stored;
 -- Everything that storing tasks takes is in the database function, so that every way to submit
 -- takes the same one. Returns what did not become a new task.
 SELECT place, id, conflict
-FROM mainspring.submit_batch_v1(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16);
+FROM mainspring.submit_batch_v2(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
 
 -- name: submit_recorded
 -- The same with the records of the audit in the same transaction, as above.
--- $17 for each task the place of its record or NULL, then by that place: $18 actors, $19 namespaces,
--- $20 actions, $21 addresses, $22 request ids.
+-- $19 for each task the place of its record or NULL, then by that place: $20 actors, $21 namespaces,
+-- $22 actions, $23 addresses, $24 request ids.
 WITH stored AS MATERIALIZED (
     SELECT place, id, conflict
-    FROM mainspring.submit_batch_v1(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    FROM mainspring.submit_batch_v2(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 ), {{recorded}}
 SELECT place, id, conflict FROM stored;
 
@@ -78,12 +78,12 @@ recorded AS (
         cardinality(t.ids), t.ids
     FROM (
         SELECT g.part, array_agg(coalesce(s.id, g.id) ORDER BY g.place) AS ids
-        FROM unnest($1::uuid[], $17::integer[]) WITH ORDINALITY AS g (id, part, place)
+        FROM unnest($1::uuid[], $19::integer[]) WITH ORDINALITY AS g (id, part, place)
         LEFT JOIN stored s ON s.place = g.place
         WHERE s.conflict IS NOT TRUE
         GROUP BY g.part
     ) t
-    JOIN unnest($18::text[], $19::text[], $20::text[], $21::text[], $22::text[])
+    JOIN unnest($20::text[], $21::text[], $22::text[], $23::text[], $24::text[])
         WITH ORDINALITY AS r (actor, namespace, action, address, request_id, part)
         ON r.part = t.part
 )

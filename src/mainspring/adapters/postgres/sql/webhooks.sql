@@ -28,13 +28,13 @@ hooked AS MATERIALIZED (
 -- name: submit_hooked
 -- Tasks of which some have a webhook, with their records in the audit, if there are any: no task
 -- without what belongs to it.
--- $17 to $22 as in submit_recorded, $23 the webhooks as JSON, with the place of their task.
+-- $19 to $24 as in submit_recorded, $25 the webhooks as JSON, with the place of their task.
 WITH stored AS MATERIALIZED (
     SELECT place, id, conflict
-    FROM mainspring.submit_batch_v1(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)
+    FROM mainspring.submit_batch_v2(
+        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
 ), {{recorded}}, given AS MATERIALIZED (
-    SELECT * FROM json_to_recordset($23::text::json)
+    SELECT * FROM json_to_recordset($25::text::json)
         AS w (place integer, task_id uuid, url text, events text[], sign text, queue text)
     WHERE NOT EXISTS (SELECT FROM stored s WHERE s.place = w.place)
 ), {{keep_webhooks}}
