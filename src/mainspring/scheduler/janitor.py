@@ -5,8 +5,8 @@ from typing import Final, Protocol
 
 import msgspec
 
-from mainspring.ports.schedules import ScheduleStore
 from mainspring.ports.housekeeping import Housekeeping
+from mainspring.ports.schedules import ScheduleStore
 from mainspring.ports.store import Workers
 from mainspring.scheduler.loop import Interval, Loop
 
