@@ -70,9 +70,11 @@ async def main(given: argparse.Namespace) -> int:
         tell("ending; a second Ctrl-C kills")
     finally:
         failed = await _end(cluster)
-        if failed:
+        if failed is None:
+            status = _EXIT_STOPPED
+        elif failed:
             status, keeps = 1, True
-            tell("; ".join(failed))
+            tell(f"{'; '.join(failed)}; the logs are kept in {directory}")
         if not keeps:
             shutil.rmtree(directory, ignore_errors=True)
     return status
@@ -122,8 +124,8 @@ def _show(cluster: Cluster) -> None:
     print("ready; Ctrl-C ends it", flush=True)
 
 
-async def _end(cluster: Cluster) -> list[str]:
-    """End it in order; when asked again, at once."""
+async def _end(cluster: Cluster) -> list[str] | None:
+    """End it in order and return what did not end well; when asked again kill it, None."""
     ending = asyncio.ensure_future(cluster.stop())
     try:
         return await asyncio.shield(ending)
@@ -132,7 +134,7 @@ async def _end(cluster: Cluster) -> list[str]:
         with suppress(asyncio.CancelledError):
             await ending
         await cluster.end()
-        return ["it was killed"]
+        return None
 
 
 def _options(given: argparse.Namespace) -> Options:

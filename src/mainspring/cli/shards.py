@@ -44,6 +44,8 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
             partitions = label.map.partitions_of(label.shard)
             if label.moving:
                 state = f"refuses {spans(label.moving)}, which move away"
+            elif not label.is_settled:
+                state = "answers; a move is not finished"
         if as_json:
             row = {"shard": place, "name": name, "state": state, "partitions": partitions}
             print_json({**row, "map_version": version})

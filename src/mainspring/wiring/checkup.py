@@ -11,6 +11,8 @@ from mainspring.adapters.postgres.checkup import ServerFacts, held_snapshot, ser
 from mainspring.adapters.postgres.safety import Severity, inspect
 from mainspring.config import Settings, shard_settings, unknown_variables
 from mainspring.domain.errors import MainspringError, StoreUnavailable
+from mainspring.domain.partitions import spans
+from mainspring.domain.shards import ShardLabel
 from mainspring.wiring.checkup_database import database_findings
 from mainspring.wiring.checkup_roles import role_findings
 from mainspring.wiring.connecting import direct_url
@@ -70,6 +72,13 @@ async def _of_shards(settings: Settings) -> Finding:
         detail = (
             f"these do not answer: {', '.join(lost)}; their tasks wait until they do, and the "
             "others go on"
+        )
+        return Finding("shards", ok=False, detail=detail)
+    refused = [one for _, label in labels if isinstance(label, ShardLabel) for one in label.moving]
+    if refused:
+        detail = (
+            f"the partitions {spans(refused)} move to another shard and are refused meanwhile; if "
+            "no `mainspring shards move` runs, run it with --resume"
         )
         return Finding("shards", ok=False, detail=detail)
     return Finding("shards", ok=True, detail=f"{len(labels)} databases in order, under one map")

@@ -78,7 +78,10 @@ async def redis_findings(settings: Settings) -> list[tuple[bool, str]]:
     said = f"{', '.join(names)} {where}"
     if settings.ready_queue != "redis":
         return [(True, f"{said}: for locks")]
-    return [await _fed(settings, said)]
+    is_well, detail = await _fed(settings, said)
+    if any(server.logs for server in servers):
+        detail += "; the ready queue does not need its appendonly file"
+    return [(is_well, detail)]
 
 
 def _without(settings: Settings) -> str:

@@ -11,6 +11,8 @@ import pytest
 
 from fixtures.postgres import PostgresServer
 from mainspring import Mainspring
+from mainspring.adapters.postgres.moving.end import End
+from mainspring.adapters.postgres.moving.mover import Mover, Tools
 from mainspring.adapters.postgres.pool import PoolOptions
 from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.sharded.shard import Shard
@@ -19,11 +21,16 @@ from mainspring.adapters.system import SystemClock, SystemIds
 from mainspring.cli.root import run
 from mainspring.config import Settings
 from mainspring.core.schedules import Change
-from mainspring.domain.errors import InvalidConfiguration, PartitionMoving, StoreUnavailable
+from mainspring.domain.errors import (
+    Conflict,
+    InvalidConfiguration,
+    PartitionMoving,
+    StoreUnavailable,
+)
 from mainspring.domain.ids import key_tail, moved_into
 from mainspring.domain.shards import even_map
 from mainspring.domain.task import Completed, LeaseRef, NewTask, Settlement
-from mainspring.ports.hooks import HookPoint
+from mainspring.ports.hooks import HookPoint, NoHooks
 from mainspring.ports.store import ClaimRequest, TaskFilter
 from mainspring.wiring.moving import add_shards, removals
 from mainspring.wiring.store import migrate, open_session, open_store
@@ -235,4 +242,81 @@ async def test_shards_and_moves_behind_pgbouncer(
     assert {task.task_id for task in (await store.page(TaskFilter(), 9)).tasks} == {
         task.id for task in tasks
     }
+    await store.close()
+
+
+class Waiting:
+    """Holds a mover up at a point."""
+
+    def __init__(self, point: HookPoint) -> None:
+        self.point = point
+        self.reached, self.goes = asyncio.Event(), asyncio.Event()
+
+    async def reach(self, point: HookPoint) -> None:
+        if point is self.point:
+            self.reached.set()
+            await self.goes.wait()
+
+
+async def refused(dsn: str) -> list[int]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return list(await connection.fetchval("SELECT moving FROM mainspring.shard_map"))
+    finally:
+        await connection.close()
+
+
+async def test_a_mover_that_stood_still_changes_nothing_more(
+    dsns: list[str], tmp_path: Path
+) -> None:
+    settings = settings_of(dsns, tmp_path)
+    await migrate(settings)
+    store = await open_store(settings)
+    task = task_in(5)
+    await store.submit([task])
+    waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
+    first = asyncio.create_task(removals(settings, print, hooks=waiting).move((5,), 1))
+    await waiting.reached.wait()
+    with pytest.raises(Conflict, match="another process moves partitions"):
+        await removals(settings, print).resume()
+    # Its lock is gone with a connection to the first shard, and another one takes the move back.
+    ends = [End(number, dsn) for number, dsn in enumerate(dsns)]
+    for end in ends:
+        await end.open()
+    stored = await ends[0].stored()
+    assert stored is not None
+    tools = Tools(SystemClock(), NoHooks(), print, 15.0)
+    await Mover(ends, stored, even_map(2), SystemIds().task_id(), tools).cancel()
+    waiting.goes.set()
+    with pytest.raises(Conflict, match="has taken this move over"):
+        await first
+    for end in ends:
+        assert await end.stored() is None
+        assert (await end.label()).map.version == 1
+        await end.close()
+    assert (await store.claim(REQUEST)).leases[0].id == task.id
+    await store.close()
+
+
+async def test_a_move_that_is_broken_off_refuses_nothing_any_more(
+    dsns: list[str], tmp_path: Path
+) -> None:
+    settings = settings_of(dsns, tmp_path)
+    await migrate(settings)
+    store = await open_store(settings)
+    await store.submit([task_in(5) for _ in range(50)])
+    with pytest.raises(StoreUnavailable, match=r"not copied within 0\.001 s"):
+        await removals(settings, print, freeze_seconds=0.001).move((5,), 1)
+    assert await refused(dsns[0]) == []
+    waiting = Waiting(HookPoint.MOVE_BEFORE_SWITCH)
+    interrupted = asyncio.create_task(removals(settings, print, hooks=waiting).resume())
+    await waiting.reached.wait()
+    assert await refused(dsns[0]) == [5]
+    interrupted.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await interrupted
+    assert await refused(dsns[0]) == []
+    assert len((await store.claim(REQUEST)).leases) == 50
+    await removals(settings, print).resume()
+    assert len((await store.parts()[1].page(TaskFilter(), 100)).tasks) == 50
     await store.close()

@@ -92,7 +92,7 @@ async def test_everything_is_well_but_nobody_feeds_redis(
     settings = dataclasses.replace(two.settings, ready_queue="redis", redis_url=own_valkey.url)
     by_check = await found(settings)
     assert [name for name, ones in by_check.items() if not all(one.ok for one in ones)] == ["redis"]
-    assert "appendonly may be no" in by_check["redis"][0].detail
+    assert "does not need its appendonly file" in by_check["redis"][0].detail
 
 
 async def test_endpoints_of_two_clusters(own_etcd: EtcdServer, etcd_server: EtcdServer) -> None:

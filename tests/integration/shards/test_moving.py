@@ -45,18 +45,32 @@ async def traffic(fresh: tuple[Settings, list[str]]) -> AsyncIterator[Traffic]:
     await session.close()
 
 
-async def killed(settings: Settings, point: HookPoint, target: int = 1) -> None:
-    """Run a mover until it kills itself."""
+class Killed:
+    """Movers that kill themselves, one after the other."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+
+    async def at(self, point: HookPoint, target: int) -> None:
+        """Run one until it kills itself."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(f"16-31 {target} {point}\n".encode())
+        while (line := await self.process.stdout.readline()).strip() != b"-9":
+            assert line not in (b"", b"0\n"), "it ended by itself"
+
+
+@pytest.fixture
+async def killed(fresh: tuple[Settings, list[str]]) -> AsyncIterator[Killed]:
     process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-m",
-        "integration.shards.armed_mover",
-        *(settings.database_url, "16-31", str(target), point),
-        stdout=asyncio.subprocess.DEVNULL,
+        *(sys.executable, "-m", "integration.shards.armed_mover", fresh[0].database_url),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )
-    async with asyncio.timeout(30):
-        assert await process.wait() == -9, point
+    yield Killed(process)
+    process.kill()
+    await process.communicate()
 
 
 async def check_settled(dsns: list[str], owners: int) -> None:
@@ -80,7 +94,7 @@ async def check_settled(dsns: list[str], owners: int) -> None:
 
 
 async def test_moves_under_load_whoever_dies(
-    fresh: tuple[Settings, list[str]], traffic: Traffic
+    fresh: tuple[Settings, list[str]], killed: Killed, traffic: Traffic
 ) -> None:
     settings, dsns = fresh
     said: list[str] = []
@@ -90,7 +104,8 @@ async def test_moves_under_load_whoever_dies(
     await check_settled(dsns, 1)
     for number, point in enumerate(POINTS):
         target = number % 2
-        await killed(settings, point, target)
+        async with asyncio.timeout(30):
+            await killed.at(point, target)
         print(f"killed at {point}")
         with pytest.raises(Conflict, match="a move is under way, of the partitions 16-31 to shard"):
             await removals(settings, print).move((1, 2), 1)

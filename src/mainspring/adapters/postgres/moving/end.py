@@ -26,6 +26,10 @@ _SESSION: Final[dict[str, Any]] = {
 }
 
 
+class TakenOver(Conflict):
+    """Another process is at this move now, or has ended it."""
+
+
 class End:
     """A connection to one shard, in which nothing is changed but under the record of the move."""
 
@@ -93,7 +97,7 @@ class End:
 
     @asynccontextmanager
     async def writing(self) -> AsyncIterator[asyncpg.Connection]:
-        """A transaction in which the guard lets this process pass; raises `Conflict` when another
+        """A transaction in which the guard lets this process pass; raises `TakenOver` when another
         process has taken the move over.
         """
         assert self._claim is not None
@@ -103,7 +107,7 @@ class End:
                     await self.connection.fetchrow(STATEMENTS["hold_move"].sql, *self._claim)
                     is None
                 ):
-                    raise Conflict("another process goes on with this move; leave it to that one")
+                    raise TakenOver("another process has taken this move over; leave it to that")
                 yield self.connection
 
     def translating(self, *, wrote: bool) -> "_Translating":

@@ -21,7 +21,7 @@ from mainspring.adapters.postgres.moving.copying import (
     delete_batch,
     deleted,
 )
-from mainspring.adapters.postgres.moving.end import End
+from mainspring.adapters.postgres.moving.end import End, TakenOver
 from mainspring.adapters.postgres.moving.statements import STATEMENTS
 from mainspring.adapters.postgres.moving.tables import (
     Table,
@@ -206,6 +206,8 @@ class Mover:
             await self._reach(HookPoint.MOVE_AFTER_FREEZE)
             async with asyncio.timeout(self._tools.freeze_seconds):
                 await self._patiently(self._decide)
+        except TakenOver:
+            raise
         except (MainspringError, TimeoutError, asyncio.CancelledError) as error:
             is_decided = await self._was_decided_after_all()
             if not is_decided:
@@ -270,12 +272,12 @@ class Mover:
         await connection.execute(STATEMENTS["raise_epochs"].sql, [*partitions], [*epochs])
 
     async def _was_decided_after_all(self) -> bool:
-        """Look whether a commit whose answer was lost took place. To take the move again waits for
-        a transaction that is still under way.
+        """Look whether a commit whose answer was lost took place. To hold the record of the move
+        waits for a transaction that is still under way.
         """
         await self._target.open()
-        await self._target.take(self._stored, self._runner)
-        return self._stored.is_decided((await self._target.label()).map)
+        async with self._target.writing():
+            return self._stored.is_decided((await self._target.label()).map)
 
     async def _release(self) -> None:
         """Let go of what workers and schedulers look at in the source, and tell every shard."""

@@ -17,6 +17,8 @@ from mainspring.domain.partitions import spans
 from mainspring.domain.shards import ShardLabel, ShardMap, check_label, check_same, newest_map
 from mainspring.ports.clock import IdSource
 
+LOCK_SECONDS: Final = 5.0
+LOCK_PAUSE_SECONDS: Final = 0.1
 ROWS_PER_SECOND: Final = 5000
 BYTES_PER_SECOND: Final = 10 << 20
 FREEZE_SECONDS_LEAST: Final = 0.2
@@ -108,14 +110,23 @@ class Removals:
         try:
             for end in ends:
                 await end.open()
-            if alone and not await ends[0].connection.fetchval(STATEMENTS["take_lock"].sql):
-                raise Conflict("another process moves partitions of this installation just now")
+            if alone:
+                await self._take_lock(ends[0])
             labels = [await end.label() for end in ends]
             _check(labels)
             yield ends, newest_map(labels)
         finally:
             for end in ends:
                 await end.close()
+
+    async def _take_lock(self, first: End) -> None:
+        """Keep others out; the lock of one that was killed lasts until its server notices."""
+        until = self._tools.clock.monotonic() + LOCK_SECONDS
+        with first.translating(wrote=False):
+            while not await first.connection.fetchval(STATEMENTS["take_lock"].sql):
+                if self._tools.clock.monotonic() >= until:
+                    raise Conflict("another process moves partitions of this installation just now")
+                await self._tools.clock.sleep(LOCK_PAUSE_SECONDS)
 
 
 def _check(labels: Sequence[ShardLabel]) -> None:
