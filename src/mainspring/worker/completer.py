@@ -81,8 +81,8 @@ class Completer:
         return waiting > BEHIND_BATCHES * self._batch_tasks
 
     def take_freed(self) -> tuple[tuple[str, str], ...]:
-        """Return the groups of which tasks completed in transactions of their handlers since the last
-        call: the store did not see that room was made.
+        """Return the groups of which tasks completed in transactions of their handlers since the
+        last call: the store did not see that room was made.
         """
         freed, self._freed = tuple(self._freed), set()
         return freed
