@@ -294,19 +294,22 @@ BEGIN
                     FROM unnest(band_priorities, band_youngest, band_oldest)
                         WITH ORDINALITY AS n (priority, youngest, oldest, band)
                 ) b
+            ), shares AS MATERIALIZED (
+                -- Of very many lines each gets some at once, or its row would be written for each.
+                SELECT b.*, greatest(1, b.want / 25) AS share FROM bands b
             ), looked AS MATERIALIZED (
-                SELECT b.band, b.priority, b.high, b.low, b.want, l.group_key, l.tag,
+                SELECT b.band, b.priority, b.high, b.low, b.want, b.share, l.group_key, l.tag,
                     (l.tag - b.served)::float8 AS ahead
-                FROM bands b
+                FROM shares b
                 CROSS JOIN LATERAL (
                     SELECT n.group_key, greatest(n.turn, b.served) AS tag FROM mainspring.lines n
                     WHERE n.queue = gate AND n.priority = b.priority AND n.until IS NULL
                     ORDER BY n.turn
                     OFFSET skipped
-                    LIMIT CASE WHEN b.want > 0 THEN 2 * b.want + 20 ELSE 0 END
+                    LIMIT CASE WHEN b.want > 0 THEN 2 * b.want / b.share + 20 ELSE 0 END
                 ) l
                 UNION ALL
-                SELECT b.band, b.priority, b.high, b.low, b.want, l.group_key, greatest(l.turn, b.served),
+                SELECT b.band, b.priority, b.high, b.low, b.want, b.share, l.group_key, greatest(l.turn, b.served),
                     greatest(l.turn - b.served, 0)
                 FROM (
                     SELECT n.group_key, n.priority, n.turn FROM mainspring.lines n
@@ -314,10 +317,10 @@ BEGIN
                     ORDER BY n.until
                     LIMIT CASE WHEN most > 0 AND skipped = 0 AND coalesce(queue_room, 1) > 0 THEN 200 ELSE 0 END
                 ) l
-                JOIN bands b ON b.priority = l.priority
+                JOIN shares b ON b.priority = l.priority
                 WHERE b.want > 0
                 UNION ALL
-                SELECT NULL, n.priority, NULL, NULL, 0, n.group_key, n.turn, 0
+                SELECT NULL, n.priority, NULL, NULL, 0, 1, n.group_key, n.turn, 0
                 FROM mainspring.lines n
                 WHERE most = 0 AND n.queue = gate AND n.group_key = ANY (freed)
             ), states AS MATERIALIZED (
@@ -370,11 +373,11 @@ BEGIN
             ), quotas AS MATERIALIZED (
                 -- Each line up to one level of turns, at which all together are as many as are wanted; and
                 -- some more, for lines that are shorter.
-                SELECT o.*, least(o.want, o.room, 1 + 2 * greatest(0, ceil(
+                SELECT o.*, least(o.want, o.room, greatest(o.share, 1 + 2 * ceil(
                     min(o.level) OVER (PARTITION BY o.band) - o.ahead)))::integer AS quota
                 FROM open o
             ), candidates AS MATERIALIZED (
-                SELECT o.band, o.priority, o.group_key, o.tag, o.want, o.room, c.id,
+                SELECT o.band, o.priority, o.group_key, o.tag, o.want, o.share, o.room, c.id,
                     c.scheduled_at + make_interval(mins => 10 * o.priority) AS rank,
                     row_number() OVER (
                         PARTITION BY o.band, o.group_key ORDER BY c.scheduled_at, c.id) AS place
@@ -398,7 +401,9 @@ BEGIN
                 ) c
             ), fitting AS MATERIALIZED (
                 SELECT f.*, row_number() OVER (
-                    PARTITION BY f.band ORDER BY f.tag + f.place, f.rank, f.id) AS seat
+                    PARTITION BY f.band
+                    ORDER BY f.tag + (f.place - 1) / f.share * f.share,
+                        CASE WHEN f.share = 1 THEN f.rank END, f.group_key, f.place) AS seat
                 FROM (
                     SELECT c.*, row_number() OVER (PARTITION BY c.group_key ORDER BY c.rank, c.id) AS nth
                     FROM candidates c
@@ -458,7 +463,8 @@ BEGIN
                 (
                     SELECT max(n.count) FROM (
                         SELECT count(*)::integer AS count FROM looked l
-                        GROUP BY l.band, l.want HAVING count(*) >= 2 * l.want + 20
+                        GROUP BY l.band, l.want, l.share
+                        HAVING count(*) >= 2 * l.want / l.share + 20
                     ) n
                 ),
                 CASE WHEN q.rate IS NOT NULL OR EXISTS (SELECT FROM after a WHERE a.rate IS NOT NULL)
