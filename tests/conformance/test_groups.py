@@ -179,6 +179,28 @@ async def test_only_what_the_worker_can_take_is_admitted(scene: Scene) -> None:
     assert await scene.claim(5, task_types=("unknown",)) == []
 
 
+async def test_groups_that_the_worker_cannot_take_anything_of_hide_nothing(scene: Scene) -> None:
+    for n in range(60):
+        await scene.submit(group_key=f"unknown {n}", task_type="unknown")
+    await scene.claim(1)
+    scene.clock.advance(1)
+    known = await scene.submit(group_key="known")
+    assert [lease.id for lease in await scene.claim(1)] == [known]
+
+
+async def test_what_needs_labels_is_admitted_for_workers_that_offer_them(scene: Scene) -> None:
+    await scene.store.set_limits("default", group=Limit(concurrency=1))
+    with_label = await scene.submit(group_key="a", queue="default@gpu")
+    scene.clock.advance(1)
+    without = await scene.submit(group_key="a")
+    (lease,) = await scene.claim(5)
+    assert (lease.id, lease.queue) == (without, "default")
+    assert await scene.claim(5, labels=("gpu",)) == []
+    assert await scene.complete(lease)
+    assert await scene.claim(5) == []
+    assert [lease.id for lease in await scene.claim(5, labels=("gpu",))] == [with_label]
+
+
 @pytest.mark.one_store
 async def test_no_more_start_than_the_rate_allows(scene: Scene) -> None:
     await scene.store.set_limits("default", whole=Limit(rate=2.0, burst=3))

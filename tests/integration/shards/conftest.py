@@ -21,7 +21,7 @@ from mainspring.wiring.store import migrate
 
 TABLES = (
     *("tasks", "dead_letters", "task_history", "queues", "workers", "idempotency", "schedules"),
-    *("ticks", "api_keys"),
+    *("ticks", "api_keys", "gates", "groups", "lines", "buckets"),
 )
 
 

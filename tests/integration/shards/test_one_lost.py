@@ -160,6 +160,35 @@ async def test_the_api_says_what_is_missing(two: Two, client: httpx.AsyncClient)
     assert again.status_code == 201
 
 
+async def test_a_limit_is_divided_and_every_shard_has_to_hear_of_it(
+    two: Two, client: httpx.AsyncClient
+) -> None:
+    path = "/v1/queues/default/limits"
+    low = await client.put(path, json={"queue": {"concurrency": 1}})
+    assert (low.status_code, low.json()["field"]) == (422, "queue.concurrency")
+    assert "at least 2" in low.json()["detail"]
+    answer = await client.put(path, json={"queue": {"concurrency": 3, "rate": 9, "burst": 4}})
+    assert answer.json()["queue"] == {"concurrency": 3, "rate": 9.0, "burst": 4}
+    for _ in range(2):
+        keys = [str(key) for key in range(40)]
+        tasks = [{"task_type": "t", "group_key": key} for key in keys]
+        assert (await client.post("/v1/tasks/batch", json={"tasks": tasks})).status_code == 207
+    claim = {"worker_id": "w", "task_types": ["t"], "limit": 10}
+    assert len((await client.post("/v1/leases", json=claim)).json()["leases"]) == 3
+    assert (await client.post("/v1/leases", json=claim)).json()["leases"] == []
+    await two.reaches[1].lose()
+    for method, body in (("GET", None), ("PUT", {"queue": {"concurrency": 9}})):
+        assert (await client.request(method, path, json=body)).status_code == 503
+    (queue,) = (await client.get("/v1/queues")).json()["queues"]
+    assert queue["running"] in {1, 2}
+    await two.reaches[1].find()
+    async with asyncio.timeout(10):
+        while (await client.get(path)).status_code != 200:
+            await CLOCK.sleep(0.02)
+    assert (await client.put(path, json={"queue": {}})).json()["queue"]["concurrency"] is None
+    assert len((await client.post("/v1/leases", json=claim)).json()["leases"]) == 10
+
+
 async def check_submissions(client: httpx.AsyncClient) -> None:
     """Those with a key of the lost shard are refused, all others are stored."""
     keys = [key for key in map(str, range(200, 240)) if key_tail(key) % 64 >= 32]

@@ -1,6 +1,6 @@
 """What has to be admitted before it can be claimed: tasks of groups, and of queues with a limit.
 
-The rules are those of the PostgreSQL adapter (docs/adr/0020); here a claim and the admission before
+The rules are those of the PostgreSQL adapter; here a claim and the admission before
 it are one step.
 """
 

@@ -170,7 +170,9 @@ class Claiming(Admitting):
         found = admission = None
         try:
             if self.is_worth_a_look:
-                admission = await self._let_in(request, rated)
+                # If it fails, what needs no admission can still be claimed.
+                with suppress(MainspringError):
+                    admission = await self._let_in(request, rated)
             for _ in range(_ROUNDS):
                 found = await self._claim_once(_rest(request, leases))
                 leases += found.leases
