@@ -58,10 +58,17 @@ async def _next_batch(source: Iterator[NewTask]) -> tuple[list[NewTask], Excepti
             batch += part
             if len(part) < TURN_TASKS:
                 break
-            await asyncio.sleep(0)
+            await _turn()
     except Exception as error:  # noqa: BLE001 - whatever it is, the caller hears of it at the end
         return [], error
     return batch, None
+
+
+async def _turn() -> None:
+    """Return in the next turn of the event loop."""
+    next_turn = asyncio.Event()
+    asyncio.get_running_loop().call_soon(next_turn.set)
+    await next_turn.wait()
 
 
 async def _until_few(flights: list["asyncio.Task[Answers]"]) -> None:
