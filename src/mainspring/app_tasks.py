@@ -1,6 +1,6 @@
 """The tasks of an app as users hold them: types to submit, and handles of what was submitted."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, Unpack, overload
 from uuid import UUID
@@ -8,10 +8,11 @@ from uuid import UUID
 import msgspec
 
 from mainspring.core.context import TaskContext
-from mainspring.core.definitions import named
+from mainspring.core.definitions import named, payload_check
 from mainspring.core.options import NO_OPTIONS, OptionKeywords, TaskOptions, checked_options
 from mainspring.core.registry import TaskDefinition
-from mainspring.core.submission import build_task, complete_options
+from mainspring.core.submission import TaskMaker, complete_options, keys_of
+from mainspring.domain.errors import InvalidValue
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.ports.clock import IdSource
 
@@ -33,6 +34,10 @@ class App(Protocol):
         self, tasks: Sequence[NewTask], connection: Any = None, *, first: bool = False
     ) -> list[Submission]:
         """Store built tasks."""
+        ...
+
+    async def store_each(self, tasks: Iterable[NewTask]) -> list[Submission]:
+        """Store tasks while they are made for this call."""
         ...
 
     async def get(self, task_id: UUID) -> "TaskState":
@@ -110,7 +115,8 @@ class TaskType(Generic[P, Q, R]):
 
     def __init__(self, app: "App", definition: TaskDefinition, function: Callable[P, R]) -> None:
         self._app = app
-        self._plain: TaskCall[Q] = TaskCall(app, definition, NO_OPTIONS, None)
+        self._check = payload_check(definition)
+        self._plain: TaskCall[Q] = TaskCall(app, definition, self._check, NO_OPTIONS, None)
         self.definition = definition
         self.name = definition.name
         self.__wrapped__ = function
@@ -130,6 +136,15 @@ class TaskType(Generic[P, Q, R]):
         """Submit a task that runs this handler with these parameters; stored when it returns."""
         return await self._plain.submit(*args, **kwargs)
 
+    async def submit_many(self, parameters: Iterable[Mapping[str, Any]]) -> list[TaskHandle]:
+        """Submit a task for each of many parameters, given by name: the quickest way for many.
+
+        `parameters` may be a generator and as many as you like; the tasks are stored in batches of
+        1,000, each of which appears as a whole, while the next ones are made. Raises as `submit`
+        does, and says how many were stored; the others were not, or with `OutcomeUnknown` perhaps.
+        """
+        return await self._plain.submit_many(parameters)
+
     def build(self, *args: Q.args, **kwargs: Q.kwargs) -> NewTask:
         """Return a task for `Mainspring.submit_many` without storing it."""
         return self._plain.build(*args, **kwargs)
@@ -144,7 +159,8 @@ class TaskType(Generic[P, Q, R]):
         bounds. With `connection` the task is stored inside the caller's transaction on it: asyncpg,
         psycopg 3, SQLAlchemy or Django.
         """
-        return TaskCall(self._app, self.definition, checked_options(options), connection)
+        chosen = checked_options(options)
+        return TaskCall(self._app, self.definition, self._check, chosen, connection)
 
 
 class Register(Protocol):
@@ -166,12 +182,15 @@ class TaskCall(Generic[Q]):
         self,
         app: "App",
         definition: TaskDefinition,
+        check: Callable[[str], object],
         options: TaskOptions,
         connection: Any,
     ) -> None:
         self._app = app
         self._definition = definition
-        self._options = complete_options(options, definition)
+        self._has_key = options.key is not None
+        complete = complete_options(options, definition)
+        self._make = TaskMaker(definition.name, complete, check, keys_of(definition)).make
         self._connection = connection
 
     async def submit(self, *args: Q.args, **kwargs: Q.kwargs) -> TaskHandle:
@@ -180,8 +199,25 @@ class TaskCall(Generic[Q]):
         (stored,) = await self._app.store([built], self._connection, first=True)
         return TaskHandle(self._app, stored)
 
+    async def submit_many(self, parameters: Iterable[Mapping[str, Any]]) -> list[TaskHandle]:
+        """Submit a task for each of many parameters; see `TaskType.submit_many`."""
+        if self._has_key:
+            message = "key belongs to one task; build each with its own for app.submit_many"
+            raise InvalidValue(message, field="key")
+        made = self._made(parameters)
+        if self._connection is None:
+            stored = await self._app.store_each(made)
+        else:
+            stored = await self._app.store([*made], self._connection, first=True)
+        app = self._app
+        return [TaskHandle(app, submission) for submission in stored]
+
+    def _made(self, parameters: Iterable[Mapping[str, Any]]) -> Iterator[NewTask]:
+        make, ids = self._make, self._app.ids
+        return (make(ids, each) for each in parameters)
+
     def build(self, *args: Q.args, **kwargs: Q.kwargs) -> NewTask:
         """Return a task for `Mainspring.submit_many` without storing it."""
         definition = self._definition
         payload = named(definition, args, kwargs) if args else kwargs
-        return build_task(self._app.ids, definition.name, payload, self._options, definition)
+        return self._make(self._app.ids, payload)

@@ -22,7 +22,8 @@ from mainspring.domain.task import (
     Settlement,
 )
 from mainspring.ports.access import Scope
-from mainspring.ports.store import ClaimRequest, WorkerState
+from mainspring.ports.store import ClaimRequest
+from mainspring.ports.workers import WorkerState
 
 APP = """
 from mainspring import Mainspring

@@ -16,7 +16,8 @@ from mainspring.domain.placement import (
 )
 from mainspring.domain.task import CancelState, Lease, Retried
 from mainspring.ports.branches import BranchState, Unplaceable
-from mainspring.ports.store import DeadLetterFilter, WorkerState
+from mainspring.ports.store import DeadLetterFilter
+from mainspring.ports.workers import WorkerState
 
 GPU = branch_of("default", ("gpu",))
 GPU_EU = branch_of("default", ("gpu", "region=eu"))

@@ -2,7 +2,7 @@ import msgspec
 
 from conformance.scene import Scene
 from mainspring.domain.priority import Level
-from mainspring.ports.store import WorkerState
+from mainspring.ports.workers import WorkerState
 
 WORKER = WorkerState(
     worker_id="host-1-a",

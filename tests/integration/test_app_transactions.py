@@ -50,6 +50,24 @@ async def test_a_life_on_a_real_database(app: Mainspring) -> None:
     assert (state.status, state.payload) == (TaskStatus.PENDING, {"a": 4321, "b": 0})
 
 
+async def test_many_of_one_type_on_a_real_database(app: Mainspring, database: str) -> None:
+    double = app.task("double", queue="doubles", labels=["gpu"])(lambda number: 2 * number)
+    made = await double.submit_many({"number": n} for n in range(2500))
+    made += await double.options(delay=60, priority=1).submit_many([{"number": 2500}])
+    states = [await made[place].refresh() for place in (0, 1234, 2500)]
+    assert [state.payload["number"] for state in states] == [0, 1234, 2500]
+    assert [state.priority for state in states] == [5, 5, 1]
+    assert {(state.task_type, state.queue, state.labels) for state in states} == {
+        ("double", "doubles", ("gpu",))
+    }
+    connection = await asyncpg.connect(database)
+    async with connection.transaction():
+        inside = await double.options(connection=connection).submit_many([{"number": 1}])
+        assert not await is_stored(app, inside[0])
+    await connection.close()
+    assert await is_stored(app, inside[0])
+
+
 async def test_concurrent_submissions_travel_together(app: Mainspring) -> None:
     tasks = await asyncio.gather(*(app.submit("add", {"a": n, "b": 0}) for n in range(300)))
     assert len({task.id for task in tasks}) == 300

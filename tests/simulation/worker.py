@@ -28,7 +28,11 @@ from mainspring.domain.task import (
     Released,
     Retried,
 )
-from mainspring.ports.store import Claim, ClaimRequest, WorkerState
+from mainspring.ports.store import (
+    Claim,
+    ClaimRequest,
+)
+from mainspring.ports.workers import WorkerState
 from mainspring.worker.completer import Completer
 from mainspring.worker.held import Held, WorkerStats
 from mainspring.worker.leases import LeaseKeeper

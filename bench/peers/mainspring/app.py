@@ -1,4 +1,4 @@
-"""Mainspring: `mainspring worker --app app:app`, many tasks by `submit_many`."""
+"""Mainspring: `mainspring worker --app app:app`, many tasks by `noop.submit_many`."""
 
 import asyncio
 import time
@@ -56,9 +56,7 @@ class Client:
         await noop.submit(payload=probe.PAYLOAD)
 
     async def bulk(self, count: int) -> None:
-        for start in range(0, count, BATCH):
-            size = min(BATCH, count - start)
-            await app.submit_many([noop.build(payload=probe.PAYLOAD) for _ in range(size)])
+        await noop.submit_many({"payload": probe.PAYLOAD} for _ in range(count))
 
     async def schedule(self, items: list[tuple[int, float]]) -> None:
         for start in range(0, len(items), BATCH):

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
@@ -65,6 +66,9 @@ class SystemIds:
 
     def __init__(self) -> None:
         self._start()
+        if hasattr(os, "register_at_fork"):
+            start = weakref.WeakMethod(self._start)
+            os.register_at_fork(after_in_child=lambda: (call := start()) and call())
 
     def _start(self) -> None:
         # Also in a forked child: the lock may be held there by a thread that it does not have,
@@ -73,15 +77,14 @@ class SystemIds:
         self._milliseconds = 0
         self._counter = 0
         self._words: Iterator[int] = iter(())
-        self._pid = os.getpid()
 
     def task_id(self, key: str | None = None) -> UUID:
         """Return a new task id, larger than any made here before."""
-        if self._pid != os.getpid():
-            self._start()
         with self._lock:
             milliseconds = time.time_ns() // 1_000_000
-            drawn = self._draw()
+            drawn = next(self._words, None)
+            if drawn is None:
+                drawn = self._draw()
             if milliseconds > self._milliseconds:
                 self._milliseconds = milliseconds
                 self._counter = self._draw() & _START_MASK
@@ -95,7 +98,8 @@ class SystemIds:
 
     def _draw(self) -> int:
         """Return a random word. The system is asked for many at once, as each question costs."""
-        for word in self._words:
+        word = next(self._words, None)
+        if word is not None:
             return word
         self._words = iter(_WORDS.unpack(os.urandom(_WORDS.size)))
         return next(self._words)

@@ -30,7 +30,11 @@ from mainspring.domain.namespaces import plain_queue
 from mainspring.domain.priority import level_of
 from mainspring.ports.clock import Clock
 from mainspring.ports.figures import Ended, Figures
-from mainspring.ports.store import Backlog, Store, WorkerState
+from mainspring.ports.store import (
+    Backlog,
+    Store,
+)
+from mainspring.ports.workers import WorkerState
 
 CONTENT_TYPE: Final = CONTENT_TYPE_LATEST
 LATE_BOUNDS: Final = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 60.0, 600.0)

@@ -15,7 +15,8 @@ from mainspring.domain.retry import BackoffKind
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.domain.webhooks import Event
-from mainspring.ports.store import QueueState, WorkerState
+from mainspring.ports.store import QueueState
+from mainspring.ports.workers import WorkerState
 
 _DATE: Final = (
     "(197[1-9]|19[89][0-9]|20[0-9]{2}|21[0-8][0-9])-"

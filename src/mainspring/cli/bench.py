@@ -174,14 +174,14 @@ async def _measure(settings: Settings, plan: Plan) -> dict[str, Any]:
     before = await _reference(settings)
     note("submitting ...")
     report: dict[str, Any] = {
-        "submit_per_s": round(await submit_rate(app, plan.tasks)),
+        "submit_per_s": round(await submit_rate(plan.tasks)),
         "submit_single_per_s": round(await call_rate(app, 1)),
         f"submit_{CALLERS}_callers_per_s": round(await call_rate(app, CALLERS)),
     }
     await app.pause_queue(RUN_QUEUE)
     if plan.pending or plan.waiting:
         note(f"storing {plan.pending:,} future and {plan.waiting:,} due tasks ...")
-        await fill(app, pending=plan.pending, waiting=plan.waiting)
+        await fill(pending=plan.pending, waiting=plan.waiting)
     worker = await _worker(settings)
     try:
         await worker.ready("worker runs")

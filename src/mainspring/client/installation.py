@@ -34,7 +34,12 @@ from mainspring.domain.placement import base_of, labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.domain.values import check_instant, check_name, shown
-from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter, WorkerState
+from mainspring.ports.store import (
+    DeadLetterFilter,
+    QueueState,
+    TaskFilter,
+)
+from mainspring.ports.workers import WorkerState
 
 _NEW: Final = 201
 _NOTHING: Final = msgspec.Raw(b"null")

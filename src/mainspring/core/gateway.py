@@ -42,7 +42,13 @@ from mainspring.domain.task import CancelState, NewTask, Origin, Submission, Tas
 from mainspring.domain.values import check_name, shown
 from mainspring.ports.access import Scope
 from mainspring.ports.branches import Unplaceable
-from mainspring.ports.store import DeadLetterFilter, Page, QueueState, TaskFilter, WorkerState
+from mainspring.ports.store import (
+    DeadLetterFilter,
+    Page,
+    QueueState,
+    TaskFilter,
+)
+from mainspring.ports.workers import WorkerState
 
 SUBMIT_SECONDS: Final = 3.9
 """A caller over the network asks again by itself, so it is told soon."""

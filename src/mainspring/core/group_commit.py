@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Final
 
+import msgspec
+
 from mainspring.domain.errors import (
     MainspringError,
     OutcomeUnknown,
@@ -47,23 +49,20 @@ class _Waiter:
             self.done.set_result(None)
 
 
-class _Item:
+class _Item(msgspec.Struct, eq=False):
     """One submission on its way through."""
 
-    __slots__ = ("_waiter", "is_first", "is_over", "is_sent", "outcome", "task")
+    task: NewTask
+    waiter: _Waiter
+    is_first: bool
+    """It was made for this call and has not been handed to the store."""
 
-    def __init__(self, task: NewTask, waiter: _Waiter, *, first: bool) -> None:
-        self.task = task
-        self._waiter = waiter
-        self.is_first = first
-        """It was made for this call and has not been handed to the store."""
+    outcome: Submission | BaseException | None = None
+    is_over: bool = False
+    """It was answered, or nobody waits for the answer any more."""
 
-        self.outcome: Submission | BaseException | None = None
-        self.is_over = False
-        """It was answered, or nobody waits for the answer any more."""
-
-        self.is_sent = False
-        """It was handed to the store at least once, so it may have been stored."""
+    is_sent: bool = False
+    """It was handed to the store at least once, so it may have been stored."""
 
     def answer(self, outcome: Submission | BaseException) -> None:
         """Tell the one who waits, unless that is over."""
@@ -71,7 +70,7 @@ class _Item:
             return
         self.is_over = True
         self.outcome = outcome
-        waiter = self._waiter
+        waiter = self.waiter
         waiter.left -= 1
         if not waiter.left:
             waiter.stop()
@@ -121,7 +120,7 @@ class GroupCommit:
         if not tasks:
             return []
         waiter = _Waiter(len(tasks))
-        items = [_Item(task, waiter, first=first) for task in tasks]
+        items = [_Item(task, waiter, first) for task in tasks]
         timeout = timeout or self._timeout_seconds
         try:
             if len(items) == 1 and self._is_alone():

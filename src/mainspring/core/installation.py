@@ -15,7 +15,12 @@ from mainspring.domain.limits import Limit, QueueLimits
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import CancelState, NewTask, Submission, Task
 from mainspring.ports.schedules import Tick
-from mainspring.ports.store import DeadLetterFilter, QueueState, TaskFilter, WorkerState
+from mainspring.ports.store import (
+    DeadLetterFilter,
+    QueueState,
+    TaskFilter,
+)
+from mainspring.ports.workers import WorkerState
 
 
 class SubmissionVerbs(Protocol):

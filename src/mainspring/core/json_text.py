@@ -144,7 +144,7 @@ def is_harmless(data: bytes) -> bool:
     """
     return (
         len(data) <= _SAFE_BYTES
-        and b"\\u" not in data
+        and (b"\\" not in data or b"\\u" not in data)
         and (len(data) <= _FLAT_BYTES or data.count(b"{") + data.count(b"[") <= _SAFE_BRACKETS)
         and not _has_long_number(data)
     )
@@ -153,6 +153,9 @@ def is_harmless(data: bytes) -> bool:
 def _has_long_number(data: bytes) -> bool:
     # A number that long has a digit at one of these places; nearly all other text has none.
     places = data[NUMBER_DIGITS_MAX - 1 :: NUMBER_DIGITS_MAX]
-    if len(places.translate(None, _DIGITS)) == len(places):
+    if len(places) <= 1:
+        if not places.isdigit():
+            return False
+    elif len(places.translate(None, _DIGITS)) == len(places):
         return False
     return _LONG_NUMBER.search(data) is not None

@@ -25,7 +25,13 @@ from mainspring.domain.namespaces import plain_key
 from mainspring.domain.status import WAITING, TaskStatus
 from mainspring.domain.task import CancelState, Task
 from mainspring.domain.values import check_instant, check_name, check_seconds, clip_text, shown
-from mainspring.ports.store import DeadLetterFilter, QueueState, Store, TaskFilter, WorkerState
+from mainspring.ports.store import (
+    DeadLetterFilter,
+    QueueState,
+    Store,
+    TaskFilter,
+)
+from mainspring.ports.workers import WorkerState
 
 REASON_BYTES_MAX: Final = 1000
 STALENESS_SECONDS_MAX: Final = 86400.0

@@ -34,7 +34,12 @@ from mainspring.domain.task import (
 from mainspring.domain.values import check_name
 from mainspring.ports.access import Scope
 from mainspring.ports.clock import Chance, Clock
-from mainspring.ports.store import ClaimRequest, Place, Store, WorkerState
+from mainspring.ports.store import (
+    ClaimRequest,
+    Place,
+    Store,
+)
+from mainspring.ports.workers import WorkerState
 
 T = TypeVar("T")
 

@@ -1,18 +1,20 @@
 """From what a user asks for to stored tasks.
 
-`Submissions.build` checks and encodes; nothing that it accepts is refused later. `Submissions`
-stores by group commit: the first submission is sent at once; those that arrive while it is on its
-way are collected and sent together when it is done. Batches form under load by themselves, and a
-lone submission waits for nothing.
+`TaskMaker` checks and encodes; nothing that it accepts is refused later. `Submissions` stores by
+group commit: the first submission is sent at once; those that arrive while it is on its way are
+collected and sent together when it is done. Batches form under load by themselves, and a lone
+submission waits for nothing.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NoReturn
 
 import msgspec
 
 from mainspring.core.builtin_tasks import check_builtin
-from mainspring.core.definitions import arguments_of, check_text, misfit
+from mainspring.core.bulk import commit_while_made
+from mainspring.core.definitions import arguments_of, misfit, payload_check
 from mainspring.core.json_encoding import encode
 from mainspring.core.options import BOTH_KEYS, DEFAULTS, NO_OPTIONS, TaskOptions, fingerprint
 from mainspring.core.registry import TaskDefinition
@@ -41,36 +43,70 @@ def build_task(
 ) -> NewTask:
     """Return a task that the store will accept, or raise `InvalidValue` naming the field.
 
-    The payload is an object: the handler's parameters by name. Dates, UUIDs, dataclasses and the
-    like become JSON as msgspec writes them; bytes and sets, which would come back as something
-    else, are refused. With a definition the payload must fit its signature.
-    The options are complete (`complete_options`).
+    For many tasks of one type and the same options a `TaskMaker` that is kept is quicker.
     """
     if definition is None:
         check_name(task_type, "task_type")
-    encoded = encode_payload(payload, definition)
-    check_builtin(task_type, encoded)
-    if definition is not None and (definition.group_key or definition.unique_key):
-        options = _with_keys(options, definition, encoded)
-    chosen: Any = options
-    key = options.key
-    return NewTask(
-        id=ids.task_id(deciding_key(options.group_key, options.unique_key, key)),
-        task_type=task_type,
-        payload=encoded,
-        queue=branch_of(options.queue or DEFAULT_QUEUE, options.labels),
-        priority=chosen.priority,
-        scheduled_at=options.at,
-        delay_seconds=options.delay or 0.0,
-        timeout_seconds=chosen.timeout,
-        max_retries=chosen.max_retries,
-        backoff=chosen.backoff,
-        group_key=options.group_key,
-        unique_key=options.unique_key,
-        webhook=options.webhook,
-        key=key,
-        fingerprint=None if key is None else fingerprint(task_type, encoded, options),
-    )
+    check = None if definition is None else payload_check(definition)
+    keys = None if definition is None else keys_of(definition)
+    return TaskMaker(task_type, options, check, keys).make(ids, payload)
+
+
+class TaskMaker:
+    """Builds the tasks of one type that have their options in common.
+
+    The options are complete (`complete_options`). `check` takes the JSON text of a payload and
+    raises `ValueError` unless it fits the handler (`payload_check`); None: any object does. `keys`
+    adds the keys that a task has by its payload (`keys_of`); None: it has none.
+    """
+
+    def __init__(
+        self,
+        task_type: str,
+        options: TaskOptions,
+        check: Callable[[str], object] | None,
+        keys: Callable[[TaskOptions, str], TaskOptions] | None = None,
+    ) -> None:
+        self._task_type = task_type
+        self._options = options
+        self._check = check
+        self._keys = keys
+        self._queue = branch_of(options.queue or DEFAULT_QUEUE, options.labels)
+        self._delay = options.delay or 0.0
+
+    def make(self, ids: IdSource, payload: object) -> NewTask:
+        """Return a task that the store will accept, or raise `InvalidValue` naming the field.
+
+        The payload is an object: the handler's parameters by name. Dates, UUIDs, dataclasses and
+        the like become JSON as msgspec writes them; bytes and sets, which would come back as
+        something else, are refused.
+        """
+        task_type = self._task_type
+        encoded = _encode_object(payload, "payload")
+        if self._check is not None:
+            _check_parameters(encoded, self._check, task_type, "payload")
+        check_builtin(task_type, encoded)
+        options: Any = self._options
+        if self._keys is not None:
+            options = self._keys(options, encoded)
+        key = options.key
+        return NewTask(
+            id=ids.task_id(deciding_key(options.group_key, options.unique_key, key)),
+            task_type=task_type,
+            payload=encoded,
+            queue=self._queue,
+            priority=options.priority,
+            scheduled_at=options.at,
+            delay_seconds=self._delay,
+            timeout_seconds=options.timeout,
+            max_retries=options.max_retries,
+            backoff=options.backoff,
+            group_key=options.group_key,
+            unique_key=options.unique_key,
+            webhook=options.webhook,
+            key=key,
+            fingerprint=None if key is None else fingerprint(task_type, encoded, options),
+        )
 
 
 def complete_options(
@@ -80,8 +116,16 @@ def complete_options(
     return options.over(_defaults_of(definition))
 
 
-def _with_keys(options: TaskOptions, definition: TaskDefinition, encoded: str) -> TaskOptions:
-    """Return options with the keys that the task type has for a payload, where none were given."""
+def keys_of(definition: TaskDefinition) -> Callable[[TaskOptions, str], TaskOptions] | None:
+    """Return a function that adds to options the keys that the task type has for the JSON text of
+    a payload, where none were given; None if it has no keys.
+    """
+    if definition.group_key is None and definition.unique_key is None:
+        return None
+    return partial(_with_keys, definition)
+
+
+def _with_keys(definition: TaskDefinition, options: TaskOptions, encoded: str) -> TaskOptions:
 
     def arguments() -> Mapping[str, Any]:
         return arguments_of(definition, msgspec.json.decode(encoded))
@@ -104,25 +148,31 @@ def encode_payload(
 
     With a definition the payload has to be one that its handler would accept.
     """
+    text = _encode_object(payload, field)
+    if definition is not None:
+        _check_parameters(text, payload_check(definition), definition.name, field)
+    return text
+
+
+def _encode_object(payload: object, field: str) -> str:
     if type(payload) is not dict:
         if not isinstance(payload, Mapping):
             kind = kind_of(payload)
             message = f"{field} is {kind}; give an object, the handler's parameters by name"
             raise InvalidValue(message, field=field)
         payload = dict(payload)
-    text = encode(payload, field, strict=True)
-    if definition is not None:
-        _check_parameters(text, definition, field)
-    return text
+    return encode(payload, field, strict=True)
 
 
-def _check_parameters(text: str, definition: TaskDefinition, field: str) -> None:
+def _check_parameters(
+    text: str, check: Callable[[str], object], task_type: str, field: str
+) -> None:
     try:
-        check_text(definition, text)
+        check(text)
     except ValueError as error:
         problem, where = misfit(error)
         path = field + where.removeprefix("payload")
-        message = f"{path} does not fit task type {definition.name!r}: {problem}"
+        message = f"{path} does not fit task type {task_type!r}: {problem}"
         raise InvalidValue(message, field=path) from None
 
 
@@ -169,11 +219,20 @@ class Submissions:
         if len(tasks) > BATCH_MAX:
             message = f"tasks has {len(tasks):,} entries; submit at most {BATCH_MAX:,} in one call"
             raise PayloadTooLarge(message, field="tasks")
-        answers = await self._commits.submit_many(tasks, timeout, first=first)
-        failures = [answer for answer in answers if isinstance(answer, BaseException)]
-        if failures:
-            _raise_partial(failures, len(tasks))
-        return [answer for answer in answers if isinstance(answer, Submission)]
+        return _all_stored(await self._commits.submit_many(tasks, timeout, first=first))
+
+    async def submit_each(
+        self, tasks: Iterable[NewTask], timeout: float | None = None, *, first: bool = False
+    ) -> list[Submission]:
+        """Store any number of tasks while they are made, in batches of 1,000, and answer for each
+        in order. Each batch has `timeout` seconds.
+
+        When making one fails, those of the batches before are stored, and the error says how many.
+        """
+        answers, failure = await commit_while_made(self._commits, tasks, timeout, first=first)
+        if failure is not None:
+            _raise_interrupted(failure, answers)
+        return _all_stored(answers)
 
     async def attempt_many(
         self, tasks: Sequence[NewTask], timeout: float | None = None, *, first: bool = False
@@ -212,7 +271,29 @@ def raise_conflicts(tasks: Sequence[NewTask], submissions: Sequence[Submission])
     raise KeyConflict(message, field=f"tasks[{conflicts[0]}].key")
 
 
-def _raise_partial(failures: Sequence[BaseException], total: int) -> None:
+def _all_stored(answers: list[Submission | BaseException]) -> list[Submission]:
+    """Return the answers, or raise if one of them is an error."""
+    # By their exact type: to ask whether something is an instance of a struct takes ten times as
+    # long, and there are thousands of them.
+    stored = [answer for answer in answers if type(answer) is Submission]
+    if len(stored) < len(answers):
+        failures = [answer for answer in answers if isinstance(answer, BaseException)]
+        _raise_partial(failures, len(answers))
+    return stored
+
+
+def _raise_interrupted(
+    failure: Exception, answers: Sequence[Submission | BaseException]
+) -> NoReturn:
+    stored = sum(isinstance(answer, Submission) for answer in answers)
+    note = f"{stored:,} tasks were stored before it"
+    if isinstance(failure, MainspringError):
+        raise type(failure)(f"{failure.message} ({note})", field=failure.field) from failure
+    failure.add_note(note)
+    raise failure
+
+
+def _raise_partial(failures: Sequence[BaseException], total: int) -> NoReturn:
     first = failures[0]
     if isinstance(first, MainspringError) and total > 1:
         stored = total - len(failures)

@@ -7,7 +7,7 @@ import msgspec
 
 from mainspring.ports.housekeeping import Housekeeping
 from mainspring.ports.schedules import ScheduleStore
-from mainspring.ports.store import Workers
+from mainspring.ports.workers import Workers
 from mainspring.scheduler.loop import Interval, Loop
 
 _LOGGER: Final = logging.getLogger("mainspring.scheduler")

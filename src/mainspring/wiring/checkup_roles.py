@@ -8,8 +8,8 @@ from typing import Final
 from mainspring.config import Settings
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.ids import PARTITIONS
-from mainspring.ports.store import WorkerState
 from mainspring.ports.whole import WholeStore
+from mainspring.ports.workers import WorkerState
 from mainspring.wiring.findings import Finding
 from mainspring.wiring.store import open_store
 

@@ -13,7 +13,11 @@ from mainspring.core.registry import Registry
 from mainspring.domain.errors import MainspringError, Unavailable
 from mainspring.ports.clock import Chance, Clock
 from mainspring.ports.locks import Locks
-from mainspring.ports.store import Hint, Store, WorkerState
+from mainspring.ports.store import (
+    Hint,
+    Store,
+)
+from mainspring.ports.workers import WorkerState
 from mainspring.worker.attempts import Attempts
 from mainspring.worker.claims import Claimer
 from mainspring.worker.enforcer import Enforcer

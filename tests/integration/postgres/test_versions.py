@@ -25,7 +25,13 @@ from mainspring.domain.task import (
     Retried,
     Settlement,
 )
-from mainspring.ports.store import DeadLetterFilter, Hint, Store, TaskFilter, WorkerState
+from mainspring.ports.store import (
+    DeadLetterFilter,
+    Hint,
+    Store,
+    TaskFilter,
+)
+from mainspring.ports.workers import WorkerState
 
 pytestmark = pytest.mark.postgres
 BOOM = Failure(kind=FailureKind.ERROR, message="ValueError: no")

@@ -16,7 +16,7 @@ from integration.shards.conftest import Two
 from mainspring.cli.root import run
 from mainspring.config import Settings
 from mainspring.domain.ids import PARTITIONS
-from mainspring.ports.store import WorkerState
+from mainspring.ports.workers import WorkerState
 from mainspring.wiring.checkup import findings
 from mainspring.wiring.findings import Finding
 from mainspring.wiring.store import open_store

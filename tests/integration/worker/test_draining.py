@@ -12,7 +12,7 @@ from mainspring.adapters.memory.store import MemoryStore
 from mainspring.adapters.system import SystemClock
 from mainspring.domain.errors import MigrationNeeded
 from mainspring.domain.status import TaskStatus
-from mainspring.ports.store import WorkerState
+from mainspring.ports.workers import WorkerState
 
 
 async def test_running_tasks_finish_and_nothing_new_starts(bench: Bench) -> None:

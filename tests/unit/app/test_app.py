@@ -153,6 +153,32 @@ class TestSubmitting:
             assert await t.run_until_idle() == 2500
             assert calls == [(n, 0) for n in range(2500)]
 
+    async def test_many_of_one_type(self, app: Mainspring, calls: Calls) -> None:
+        async with TestApp(app) as t:
+            add = app.task("sum", priority=2)(lambda a, b: calls.append((a, b)))
+            handles = await add.submit_many({"a": n, "b": 0} for n in range(2500))
+            later = await add.options(delay=60).submit_many([{"a": 0, "b": 1}])
+            assert len({handle.id for handle in handles}) == 2500
+            assert (await handles[7].refresh()).payload == {"a": 7, "b": 0}
+            assert (await later[0].refresh()).priority == 2
+            assert await t.run_until_idle() == 2500
+            assert sorted(calls) == [(n, 0) for n in range(2500)]
+
+    async def test_many_of_one_type_are_checked(self, app: Mainspring) -> None:
+        async with TestApp(app) as t:
+            add = app.task("sum")(lambda a: a)
+            for wrong, field in (
+                ({"b": 1}, "payload"),
+                ([1], "payload"),
+                ({"a": "\x00"}, "payload.a"),
+            ):
+                with pytest.raises(InvalidValue) as caught:
+                    await add.submit_many([{"a": 1}, wrong])  # type: ignore[list-item]
+                assert caught.value.field == field
+            with pytest.raises(InvalidValue, match="key belongs to one task"):
+                await add.options(key="k").submit_many([{"a": 1}])
+            assert await t.tasks() == []
+
     async def test_parameters_have_the_types_of_the_handler(self) -> None:
         app = Mainspring(Settings())
 

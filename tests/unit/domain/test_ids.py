@@ -1,3 +1,4 @@
+import pickle
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -28,7 +29,8 @@ def test_an_id_is_a_uuid_of_version_7(milliseconds: int, random_bits: int, key: 
     made = make_id(milliseconds, random_bits, key)
     assert (made.version, made.variant) == (7, "specified in RFC 4122")
     assert milliseconds_of(made) == milliseconds
-    assert UUID(str(made)) == made
+    assert UUID(str(made)) == made == pickle.loads(pickle.dumps(made))
+    assert (hash(made), made.is_safe) == (hash(UUID(str(made))), UUID(str(made)).is_safe)
 
 
 @given(times, times, bits, bits, keys, keys)

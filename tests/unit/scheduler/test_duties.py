@@ -13,7 +13,7 @@ from mainspring.domain.errors import InvalidValue, StoreUnavailable
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Retried
 from mainspring.ports.hooks import HookPoint
-from mainspring.ports.store import WorkerState
+from mainspring.ports.workers import WorkerState
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
 from mainspring.scheduler.placement import PlacementWatch

@@ -21,7 +21,8 @@ from mainspring.domain.placement import (
 )
 from mainspring.domain.status import TaskStatus
 from mainspring.ports.branches import Unplaceable
-from mainspring.ports.store import ClaimRequest, WorkerState
+from mainspring.ports.store import ClaimRequest
+from mainspring.ports.workers import WorkerState
 
 _PATIENCE = timedelta(seconds=PATIENCE_SECONDS)
 

@@ -6,7 +6,8 @@ import msgspec
 
 from mainspring.adapters.memory.tables import Tables
 from mainspring.domain.limits import GROUP_LIMITS_MAX, Limit, QueueLimits, too_many_group_limits
-from mainspring.ports.store import Hint, WorkerState
+from mainspring.ports.store import Hint
+from mainspring.ports.workers import WorkerState
 
 
 class MemoryQueues:

@@ -23,7 +23,8 @@ from mainspring.domain.status import LIVE, WAITING, TaskStatus, Transition, allo
 from mainspring.domain.webhooks import Webhook
 from mainspring.ports.clock import Clock
 from mainspring.ports.hooks import Hooks, NoHooks
-from mainspring.ports.store import Hint, WorkerState
+from mainspring.ports.store import Hint
+from mainspring.ports.workers import WorkerState
 
 
 @dataclass(slots=True, frozen=True)

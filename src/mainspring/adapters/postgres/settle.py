@@ -1,6 +1,7 @@
 """Ending attempts."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any, Final, TypeVar
 from uuid import UUID
 
@@ -41,7 +42,7 @@ class Settling(Claiming):
         """End attempts; one statement for each kind of ending."""
         await self._hooks.reach(HookPoint.SETTLE_BEFORE_COMMIT)
         # Rows are locked in the order of their ids, so that two batches do not wait in a circle.
-        kinds = _by_kind(sorted(settlements, key=_bytes_of))
+        kinds = _by_kind(sorted(settlements, key=_number_of))
         ended: set[tuple[UUID, int]] = set()
         try:
             ended |= await self._complete(kinds.get(Completed, []))
@@ -60,7 +61,9 @@ class Settling(Claiming):
 
     async def _complete(self, ended: "_Endings[Completed]") -> set[tuple[UUID, int]]:
         results = [ending.result for _, _, ending in ended]
-        return await self._end(_COMPLETE, ended, self._now(), (), (results,))
+        # Without results the column is not given: the driver looks into each value of one that is.
+        given = None if results.count(None) == len(results) else results
+        return await self._end(_COMPLETE, ended, self._now(), (), (given,))
 
     async def _retry(self, ended: "_Endings[Retried]") -> set[tuple[UUID, int]]:
         delays = [ending.delay_seconds for _, _, ending in ended]
@@ -114,9 +117,8 @@ class Settling(Claiming):
 _Endings = list[tuple[UUID, int, E]]
 
 
-def _bytes_of(settlement: Settlement) -> bytes:
-    """Return what the server orders ids by."""
-    return settlement.id.bytes
+_number_of: Final = attrgetter("id.int")
+"""Orders ids as the server does, by their bytes."""
 
 
 def _by_kind(settlements: Sequence[Settlement]) -> dict[type[Any], "_Endings[Any]"]:

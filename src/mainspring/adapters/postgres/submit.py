@@ -75,9 +75,13 @@ class Submitting(StorePart):
             if len(tasks) == 1:
                 return await self._insert_one(tasks[0])
             records = record_columns(tasks)
-            columns = batch_columns(tasks)
+            ids, types, *columns = batch_columns(tasks)[:_KEYS_AT]
+            different = {task.task_type for task in tasks}
+            if len(different) == 1:
+                # Most of its time the driver looks whether what is in a list is a list itself.
+                types = [*different]
             queues = [*{task.queue for task in tasks}]
-            arguments = (*columns[:_KEYS_AT], self._now(), queues)
+            arguments = (ids, types, *columns, self._now(), queues)
             if records is None:
                 rows = await self._main.fetch(_FIRST, *arguments)
             else:

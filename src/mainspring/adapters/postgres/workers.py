@@ -5,7 +5,7 @@ from typing import Final
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.domain.priority import Level
-from mainspring.ports.store import WorkerState
+from mainspring.ports.workers import WorkerState
 
 _BEAT: Final = QUERIES["beat"]
 _LEAVE: Final = QUERIES["leave"]

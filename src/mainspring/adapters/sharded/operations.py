@@ -11,8 +11,9 @@ from mainspring.adapters.sharded.part import ShardedPart
 from mainspring.domain.errors import Unavailable
 from mainspring.domain.limits import Limit, QueueLimits, divided, together
 from mainspring.domain.shards import ShardMap
-from mainspring.ports.store import DeadLetterFilter, WorkerState
+from mainspring.ports.store import DeadLetterFilter
 from mainspring.ports.whole import WholeStore
+from mainspring.ports.workers import WorkerState
 
 
 class Step(Protocol):

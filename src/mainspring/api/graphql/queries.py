@@ -25,7 +25,11 @@ from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.domain.values import check_name
 from mainspring.ports.schedules import Tick
-from mainspring.ports.store import QueueState, TaskFilter, WorkerState
+from mainspring.ports.store import (
+    QueueState,
+    TaskFilter,
+)
+from mainspring.ports.workers import WorkerState
 
 Request = Info[Asked, None]
 TYPES: Final = Types()

@@ -29,20 +29,18 @@ TICK_SECONDS: Final = 10.0
 _LEAD_SECONDS: Final = 2.0
 _PATIENCE_SECONDS: Final = 300.0
 _TAIL: Final = 200
-_BATCH: Final = 1000
-_SUBMITTERS: Final = 3
 _FUTURE_SECONDS: Final = 30 * 86400.0
 _WAITING_PRIORITY: Final = 10
 _OUR_PRIORITY: Final = 5
 
 
-async def submit_rate(app: Mainspring, tasks: int) -> float:
+async def submit_rate(tasks: int) -> float:
     """Return tasks stored a second when they are submitted many at a time."""
     call = noop.options(queue=STORE_QUEUE)
     rates: list[float] = []
     for _ in range(ROUNDS):
         began = time.perf_counter()
-        await _submit_all(app, call, tasks)
+        await _submit_all(call, tasks)
         rates.append(tasks / (time.perf_counter() - began))
     return statistics.median(rates)
 
@@ -82,7 +80,7 @@ async def life_cycle_rates(
     rates: list[float] = []
     for _ in range(rounds):
         began = time.perf_counter()
-        ids = await _submit_all(app, call, tasks)
+        ids = await _submit_all(call, tasks)
         await _all_completed(app, ids)
         rates.append(tasks / share / (time.perf_counter() - began))
     return rates
@@ -123,12 +121,12 @@ async def lateness_ms(
     }
 
 
-async def fill(app: Mainspring, *, pending: int, waiting: int) -> None:
+async def fill(*, pending: int, waiting: int) -> None:
     """Store tasks for the far future and tasks that are due, in the queue that is measured."""
     later = noop.options(queue=RUN_QUEUE, delay=_FUTURE_SECONDS)
     due = noop.options(queue=RUN_QUEUE, priority=_WAITING_PRIORITY)
     for call, count in ((later, pending), (due, waiting)):
-        await _submit_all(app, call, count)
+        await _submit_all(call, count)
 
 
 async def empty(app: Mainspring, queue: str) -> None:
@@ -150,18 +148,9 @@ async def idle_cpu_percent(pid: int, seconds: float = 5.0) -> float | None:
     return round((after - before) / seconds * 100, 2)
 
 
-async def _submit_all(app: Mainspring, call: TaskCall[...], count: int) -> list[UUID]:
-    """Submit so many tasks in batches, building one while others are on their way."""
-    sizes = iter([min(_BATCH, count - at) for at in range(0, count, _BATCH)])
-    ids: list[UUID] = []
-
-    async def some() -> None:
-        for size in sizes:
-            handles = await app.submit_many([call.build() for _ in range(size)])
-            ids.extend(handle.id for handle in handles)
-
-    await asyncio.gather(*(some() for _ in range(_SUBMITTERS)))
-    return sorted(ids)
+async def _submit_all(call: TaskCall[...], count: int) -> list[UUID]:
+    """Submit so many tasks, each batch while the next is made."""
+    return sorted(handle.id for handle in await call.submit_many({} for _ in range(count)))
 
 
 async def _all_completed(app: Mainspring, ids: Sequence[UUID]) -> None:

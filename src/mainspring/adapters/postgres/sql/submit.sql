@@ -23,7 +23,7 @@ RETURNING 1;
 
 -- name: submit_first
 -- Many such tasks; none is stored if one of the queues, $15, is not known yet. The other arguments
--- are those of `submit_batch_v2` without keys.
+-- are those of `submit_batch_v2` without keys, but that one type is enough where all have the same.
 -- transition: submit
 WITH {{first}}
 SELECT count(*) FROM stored;
@@ -109,7 +109,7 @@ stored AS (
         id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
         max_retries, backoff_kind, backoff)
     SELECT
-        given.id, given.task_type, coalesce(given.payload, '{}')::json,
+        given.id, coalesce(given.task_type, ($2::text[])[1]), coalesce(given.payload, '{}')::json,
         coalesce(given.queue, 'default'), coalesce(given.priority, 5),
         greatest(
             coalesce($14::timestamptz, statement_timestamp()),
