@@ -77,10 +77,13 @@ async def test_an_api_server_that_is_told_to_end_answers_what_it_was_asked(stage
     assert found is not None
     async with httpx.AsyncClient(base_url=found[1], timeout=20) as http:
         assert (await http.get("/health/ready")).status_code == 200
-        wanted = {"worker_id": "far", "task_types": ["none"], "limit": 1, "wait_seconds": 60}
+        wanted = {"worker_id": "far", "task_types": ["none"], "labels": ["gpu"], "wait_seconds": 60}
         waiting = asyncio.create_task(http.post("/v1/leases", json=wanted))
-        # The request is there when one that was sent after it is answered.
-        await http.get("/health/live")
+        # Who offers labels is in the register while it waits.
+        async with asyncio.timeout(20):
+            registered = "SELECT count(*) FROM mainspring.workers"
+            while not await stage.ask(registered):  # noqa: ASYNC110 - another process does it
+                await asyncio.sleep(0.02)
         server.send(signal.SIGTERM)
         answer = await waiting
         assert (answer.status_code, answer.json()) == (200, {"leases": []}), answer.text
