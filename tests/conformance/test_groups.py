@@ -188,6 +188,12 @@ async def test_groups_that_the_worker_cannot_take_anything_of_hide_nothing(scene
     assert [lease.id for lease in await scene.claim(1)] == [known]
 
 
+async def test_a_group_may_have_nothing_but_tasks_that_need_labels(scene: Scene) -> None:
+    task_id = await scene.submit(group_key="a", queue="rendering@gpu")
+    assert await scene.claim(5) == []
+    assert [lease.id for lease in await scene.claim(5, labels=("gpu",))] == [task_id]
+
+
 async def test_what_needs_labels_is_admitted_for_workers_that_offer_them(scene: Scene) -> None:
     await scene.store.set_limits("default", group=Limit(concurrency=1))
     with_label = await scene.submit(group_key="a", queue="default@gpu")

@@ -135,6 +135,10 @@ async def test_sql_makes_ids_in_the_shard_and_refuses_foreign_keys(two: Two) -> 
                     asyncpg.InvalidParameterValueError, match="which another shard keeps"
                 ):
                     await connection.execute(statement)
+                with pytest.raises(asyncpg.InvalidParameterValueError, match=f"the key '{key}'"):
+                    await connection.execute(
+                        f"SELECT mainspring.submit_v2('t', group_key => '{key}', unique_key => 'u')"
+                    )
         await connection.close()
     assert len((await store.page(TaskFilter(), 100)).tasks) == 46
     await store.close()
@@ -154,6 +158,8 @@ async def test_a_transaction_writes_into_the_shard_of_its_connection(
         assert {session.store.shard_of(task.id) for task in made} == {1}
         with pytest.raises(InvalidValue, match="is not in the shard of this connection"):
             await app.submit("t", connection=connection, key=foreign)
+        with pytest.raises(InvalidValue, match=f"group_key '{foreign}' belongs to partition"):
+            await app.submit("t", connection=connection, group_key=foreign, unique_key="u")
         await (transaction.commit() if commits else transaction.rollback())
         found = await session.store.statuses([task.id for task in made])
         assert len(found) == (5 if commits else 0)

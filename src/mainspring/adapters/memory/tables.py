@@ -18,6 +18,7 @@ from mainspring.adapters.memory.waiting import Waiting
 from mainspring.adapters.memory.wakeups import Board
 from mainspring.adapters.memory.webhooks import delivery_of
 from mainspring.domain.limits import QueueLimits
+from mainspring.domain.placement import base_of
 from mainspring.domain.priority import LIMIT_SECONDS
 from mainspring.domain.status import LIVE, WAITING, TaskStatus, Transition, allows
 from mainspring.domain.webhooks import Webhook
@@ -82,6 +83,7 @@ class Tables:
         self._enliven(row)
         insort(self.ids, row.id)
         self.queues.setdefault(row.queue, False)
+        self.queues.setdefault(base_of(row.queue), False)
         self._let_wait(row)
 
     def delete(self, row: Row) -> None:

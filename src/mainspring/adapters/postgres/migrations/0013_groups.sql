@@ -36,6 +36,26 @@ ALTER TABLE mainspring.queues
     ADD COLUMN limited boolean NOT NULL
         GENERATED ALWAYS AS (concurrency IS NOT NULL OR rate IS NOT NULL) STORED;
 
+-- A branch has a queue beside it, whose limits and gate are its own as well.
+INSERT INTO mainspring.queues (name) SELECT DISTINCT q.base FROM mainspring.queues q
+ON CONFLICT DO NOTHING;
+
+CREATE FUNCTION mainspring.keep_base_v1() RETURNS trigger
+LANGUAGE plpgsql AS $$
+DECLARE
+    base_name text := split_part(NEW.name, '@', 1);
+BEGIN
+    IF NOT EXISTS (SELECT FROM mainspring.queues q WHERE q.name = base_name) THEN
+        INSERT INTO mainspring.queues (name) VALUES (base_name) ON CONFLICT DO NOTHING;
+    END IF;
+    RETURN NEW;
+END
+$$;
+
+CREATE TRIGGER queues_have_their_base BEFORE INSERT ON mainspring.queues
+    FOR EACH ROW WHEN (position('@' IN NEW.name) > 0)
+    EXECUTE FUNCTION mainspring.keep_base_v1();
+
 -- What people set for single groups in place of the limits of every group of the queue.
 CREATE TABLE mainspring.groups (
     queue text COLLATE "C" NOT NULL,

@@ -187,7 +187,7 @@ WITH clock AS MATERIALIZED (
     GROUP BY t.queue
 ), held AS MATERIALIZED (
     SELECT every.base, counted.count
-    FROM (SELECT DISTINCT q.base FROM mainspring.queues q) every
+    FROM (SELECT q.base FROM mainspring.queues q WHERE q.labels IS NULL) every
     CROSS JOIN LATERAL (
         SELECT count(*)::integer AS count FROM (
             SELECT FROM mainspring.tasks t
