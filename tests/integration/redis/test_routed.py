@@ -254,8 +254,22 @@ async def encrypted(server: ValkeyServer, authority: Authority) -> AsyncIterator
         await asyncio.gather(*ways, return_exceptions=True)
 
     door = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    yield door.sockets[0].getsockname()[1]
-    door.close()
+    try:
+        yield door.sockets[0].getsockname()[1]
+    finally:
+        door.close()
+
+
+async def refusal(settings: Settings) -> str:
+    """Return why Redis is refused; a busy machine may not say so within the time of one call."""
+    for _ in range(20):
+        link = redis_link(settings)
+        with pytest.raises(ReadyQueueUnavailable) as refused:
+            await link.servers()
+        await link.close()
+        if "Timeout" not in str(refused.value):
+            break
+    return str(refused.value)
 
 
 async def test_over_tls_with_a_certificate_that_is_believed(
@@ -269,8 +283,6 @@ async def test_over_tls_with_a_certificate_that_is_believed(
         assert await bench.held() == 3
         assert {lease.id for lease in await bench.claim()} == {*ids}
         for other in ("", str(Authority(tmp_path, "theirs").file)):
-            link = redis_link(Settings(redis_url=url, redis_ca_file=other))
-            with pytest.raises(ReadyQueueUnavailable, match="certificate verify failed"):
-                await link.servers()
-            await link.close()
+            settings = Settings(redis_url=url, redis_ca_file=other)
+            assert "certificate verify failed" in await refusal(settings)
         await bench.store.ready_queue.close()
