@@ -247,6 +247,7 @@ class Mover:
                 if which is not None:
                     await self._copying.whole(table, which)
             await self._compare()
+            await self._line_up(connection)
             await self._raise_epochs(connection)
             if await connection.fetchval(STATEMENTS["has_guard"].sql):
                 # Late, because it holds up whoever writes to the target until the commit.
@@ -265,6 +266,18 @@ class Mover:
                     f"the source has {ours} rows of {table.name} and the target {theirs}; nothing "
                     "was moved"
                 )
+
+    async def _line_up(self, connection: asyncpg.Connection) -> None:
+        """Let the gates of the target admit what waited at those of the source, under the buckets
+        that its groups had there.
+        """
+        rows = await self._source.connection.fetch(STATEMENTS["buckets"].sql, self._partitions)
+        groups = [row["queue"] for row in rows]
+        await connection.execute(STATEMENTS["open_gates"].sql, self._partitions, groups)
+        if rows:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            await connection.execute(STATEMENTS["carry_buckets"].sql, *columns)
+        await connection.execute(STATEMENTS["line_up"].sql, self._partitions)
 
     async def _raise_epochs(self, connection: asyncpg.Connection) -> None:
         rows = await self._source.connection.fetch(STATEMENTS["epochs"].sql, self._partitions)
