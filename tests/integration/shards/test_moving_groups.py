@@ -183,14 +183,15 @@ async def test_groups_move_with_what_waits_at_their_gates(
             assert last <= BURST + RATE * (end - begin).total_seconds() + 1e-6
 
 
-async def test_a_change_of_what_just_moves_is_refused(
+async def test_the_gate_of_the_source_is_passed_over_and_that_of_the_target_goes_on(
     settings: Settings, dsns: list[str], store: WholeStore
 ) -> None:
     await store.set_group_limit("q", TWO, Limit(concurrency=1))
-    tasks = grouped(TWO, 3)
-    await store.submit(tasks)
+    await store.set_group_limit("q", RATED, Limit(rate=0.001, burst=2))
+    await store.submit([*grouped(TWO, 3), *grouped(RATED, 5)])
     request = ClaimRequest(worker_id="w", limit=9, lease_seconds=60.0, task_types=("t",))
-    (lease,) = (await store.claim(request)).leases
+    leases = (await store.claim(request)).leases
+    assert Counter(lease.group_key for lease in leases) == {TWO: 1, RATED: 2}
     waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
     move = asyncio.create_task(removals(settings, print, hooks=waiting).move(MOVED, 1))
     await waiting.reached.wait()
@@ -215,7 +216,7 @@ async def test_a_change_of_what_just_moves_is_refused(
     waiting.goes.set()
     await move
     assert (await store.claim(request)).leases == []
-    ended = Settlement(lease.id, lease.fencing_token, Completed(None))
-    assert await store.settle([ended]) == [True]
+    ended = [Settlement(lease.id, lease.fencing_token, Completed(None)) for lease in leases]
+    assert await store.settle(ended) == [True] * 3
     freed = msgspec.structs.replace(request, freed=(("q", TWO),))
-    assert len((await store.claim(freed)).leases) == 1
+    assert [lease.group_key for lease in (await store.claim(freed)).leases] == [TWO]

@@ -271,13 +271,14 @@ class Mover:
         """Let the gates of the target admit what waited at those of the source, under the buckets
         that its groups had there.
         """
+        await connection.execute(STATEMENTS["line_up"].sql, self._partitions)
         rows = await self._source.connection.fetch(STATEMENTS["buckets"].sql, self._partitions)
-        groups = [row["queue"] for row in rows]
-        await connection.execute(STATEMENTS["open_gates"].sql, self._partitions, groups)
+        queues = [row["queue"] for row in rows]
+        # Late, because it holds up whoever admits at these gates until the commit.
+        await connection.execute(STATEMENTS["open_gates"].sql, self._partitions, queues)
         if rows:
             columns = [list(column) for column in zip(*rows, strict=True)]
             await connection.execute(STATEMENTS["carry_buckets"].sql, *columns)
-        await connection.execute(STATEMENTS["line_up"].sql, self._partitions)
 
     async def _raise_epochs(self, connection: asyncpg.Connection) -> None:
         rows = await self._source.connection.fetch(STATEMENTS["epochs"].sql, self._partitions)
