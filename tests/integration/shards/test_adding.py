@@ -24,10 +24,12 @@ from mainspring.core.schedules import Change
 from mainspring.domain.errors import (
     Conflict,
     InvalidConfiguration,
+    MainspringError,
     PartitionMoving,
     StoreUnavailable,
 )
 from mainspring.domain.ids import key_tail, moved_into
+from mainspring.domain.limits import Limit, QueueLimits
 from mainspring.domain.shards import even_map
 from mainspring.domain.task import Completed, LeaseRef, NewTask, Settlement
 from mainspring.ports.hooks import HookPoint, NoHooks
@@ -111,6 +113,44 @@ async def test_one_installation_is_divided(
     await session.close()
     assert await asyncio.to_thread(run, ["shards", "plan", "--database-url", url]) == 0
     assert "nothing to move" in capsys.readouterr().err
+
+
+async def test_limits_are_divided_anew_also_by_who_died_in_between(
+    dsns: list[str], tmp_path: Path
+) -> None:
+    alone, both = settings_of(dsns[:1], tmp_path), settings_of(dsns, tmp_path)
+    session = await open_session(alone)
+    limit, group, own = Limit(concurrency=5, rate=3.0, burst=4), Limit(rate=2.0), Limit(rate=1.0)
+    await session.store.set_limits("low", whole=Limit(concurrency=1))
+    await session.store.set_limits("q", whole=limit, group=group)
+    await session.store.set_group_limit("q", "acme", own)
+    await session.store.pause("q")
+    too_low = (
+        "the limit of the queue low is too low for so many shards: concurrency is 1; .* least 2"
+    )
+    with pytest.raises(InvalidConfiguration, match=too_low):
+        await add_shards(both)
+    await session.store.set_limits("low", whole=Limit())
+    await session.close()
+    # It ends after the old shard has its share, and before the new one has.
+    await execute(dsns[1], "ALTER TABLE mainspring.queues ADD CHECK (concurrency IS NULL)")
+    with pytest.raises(MainspringError):
+        await add_shards(both)
+    assert await limited(dsns[0]) == [("q", 3)]
+    assert await limited(dsns[1]) == []
+    await execute(dsns[1], "ALTER TABLE mainspring.queues DROP CONSTRAINT queues_concurrency_check")
+    for _ in range(2):
+        await add_shards(both)
+    session = await open_session(both)
+    limits = QueueLimits(queue=limit, group=group, groups={"acme": own})
+    assert await session.store.limits("q") == limits
+    assert [(await part.limits("q")).queue for part in session.store.parts()] == [
+        Limit(concurrency=3, rate=1.5, burst=2),
+        Limit(concurrency=2, rate=1.5, burst=2),
+    ]
+    for part in session.store.parts():
+        assert [one.paused for one in await part.queues() if one.queue == "q"] == [True]
+    await session.close()
 
 
 async def test_a_process_with_an_old_map_is_put_right_by_its_first_question(
@@ -206,6 +246,7 @@ async def test_a_process_that_does_not_know_the_new_shard_says_so(
     store = await open_store(settings)
     kept, moved = task_in(5), task_in(6)
     await store.submit([kept, moved])
+    await store.set_limits("q", whole=Limit(concurrency=7))
     name = await postgres_server.create_database(migrated=True)
     longer = settings_of([*dsns, postgres_server.dsn(name)], tmp_path)
     assert [label.shard for label in await add_shards(longer)] == [0, 1, 2]
@@ -214,11 +255,15 @@ async def test_a_process_that_does_not_know_the_new_shard_says_so(
     with pytest.raises(StoreUnavailable, match="moved to shard 3, and the database_url"):
         await store.get(moved.id)
     assert 6 in store.lost_partitions()
+    with pytest.raises(StoreUnavailable, match="has 3 shards now"):
+        await store.set_limits("q", whole=Limit(concurrency=9))
     with pytest.raises(InvalidConfiguration, match="installation of 3 shards"):
         await open_store(settings)
     await store.close()
     wide = await open_store(longer)
     assert await wide.get(moved.id) is not None
+    shares = [(await part.limits("q")).queue.concurrency for part in wide.parts()]
+    assert shares == [3, 2, 2]
     await wide.close()
     await postgres_server.drop_database(name)
 
@@ -256,6 +301,25 @@ class Waiting:
         if point is self.point:
             self.reached.set()
             await self.goes.wait()
+
+
+async def execute(dsn: str, statement: str) -> None:
+    connection = await asyncpg.connect(dsn)
+    await connection.execute(statement)
+    await connection.close()
+
+
+async def limited(dsn: str) -> list[tuple[str, int]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        return [
+            tuple(row)
+            for row in await connection.fetch(
+                "SELECT name, concurrency FROM mainspring.queues WHERE limited"
+            )
+        ]
+    finally:
+        await connection.close()
 
 
 async def refused(dsn: str) -> list[int]:

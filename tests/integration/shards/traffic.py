@@ -17,6 +17,7 @@ from mainspring.core.routed_commits import commits_on
 from mainspring.core.schedules import Change
 from mainspring.core.session import Session
 from mainspring.domain.errors import Unavailable
+from mainspring.domain.limits import Limit
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
     Completed,
@@ -65,6 +66,7 @@ class Traffic:
         self._loops: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
+        await self.store.set_limits("default", group=Limit(concurrency=2))
         for number in range(6):
             change = Change(task_type="t", options={"every": 1.0, "timezone": "UTC"})
             await self.session.schedules.create(f"every{number}", change)
@@ -91,8 +93,15 @@ class Traffic:
 
     async def _submit(self) -> None:
         key = f"k{self.chance.randrange(10**9)}" if self.chance.random() < 0.4 else None
+        group = f"g{self.chance.randrange(12)}" if self.chance.random() < 0.3 else None
+        if group is not None:
+            key = None
         task = NewTask(
-            id=self.ids.task_id(key), task_type="t", key=key, fingerprint="f" if key else None
+            id=self.ids.task_id(group or key),
+            task_type="t",
+            key=key,
+            fingerprint="f" if key else None,
+            group_key=group,
         )
         try:
             answer = await self.commits.submit(task, 10.0, first=True)

@@ -8,7 +8,7 @@ from uuid import UUID
 import msgspec
 
 from mainspring.adapters.sharded.part import ShardedPart
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import StoreUnavailable, Unavailable
 from mainspring.domain.limits import Limit, QueueLimits, divided, together
 from mainspring.domain.shards import ShardMap
 from mainspring.ports.store import DeadLetterFilter
@@ -46,10 +46,12 @@ class ShardedOperations(ShardedPart):
     async def pause(self, queue: str) -> None:
         """Let no task of the queue start; raises when a shard was not told, the others were."""
         await self._division.everywhere(lambda store: store.pause(queue))
+        await self._check_complete()
 
     async def resume(self, queue: str) -> None:
         """Let the tasks of the queue start again; raises as `pause` does."""
         await self._division.everywhere(lambda store: store.resume(queue))
+        await self._check_complete()
 
     async def set_limits(
         self, queue: str, *, whole: Limit | None = None, group: Limit | None = None
@@ -57,6 +59,7 @@ class ShardedOperations(ShardedPart):
         """Divide the limit of a queue among the shards; groups are whole in one, so their limit
         goes to all as it is. Raises as `pause` does.
         """
+        await self._check_complete()
         shards = self._division.shards
         parts = [None] * len(shards) if whole is None else divided(whole, len(shards))
 
@@ -67,12 +70,14 @@ class ShardedOperations(ShardedPart):
 
     async def set_group_limit(self, queue: str, group_key: str, limit: Limit | None) -> None:
         """Give one group of a queue a limit of its own, or none; raises as `pause` does."""
+        await self._check_complete()
         await self._division.everywhere(
             lambda store: store.set_group_limit(queue, group_key, limit)
         )
 
     async def limits(self, queue: str) -> QueueLimits:
         """Return the limits of a queue; raises when a shard does not answer."""
+        await self._check_complete()
         parts = await self._division.everywhere(lambda store: store.limits(queue))
         return msgspec.structs.replace(parts[0], queue=together([part.queue for part in parts]))
 
@@ -116,6 +121,18 @@ class ShardedOperations(ShardedPart):
             return [None] * await store.forget_keys(keep_days, left)
 
         return len(await self._division.in_turn(limit, forget))
+
+    async def _check_complete(self) -> None:
+        """Raise `StoreUnavailable` where shards were added of which this process was not told:
+        what holds for a queue has to reach all of them.
+        """
+        await self._division.atlas.refresh()
+        count, known = self._division.map.count, len(self._division.shards)
+        if count > known:
+            raise StoreUnavailable(
+                f"the installation has {count} shards now, and the database_url of this process "
+                f"names {known}; start it again with all of them"
+            )
 
     async def _swept(self, which: DeadLetterFilter, limit: int, step: Step) -> list[UUID]:
         """Go on in the shard of the last id, then in the next ones. Lost ones are passed over,

@@ -23,10 +23,23 @@ LANGUAGE sql IMMUTABLE AS $$
     SELECT instant + make_interval(secs => greatest(0.005, (1 - tokens) / rate)) + interval '1 microsecond'
 $$;
 
+-- The partition of the tasks of a group.
+CREATE FUNCTION mainspring.partition_of_group_v1(group_key text) RETURNS integer
+LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+    SELECT get_byte(sha256(convert_to(group_key, 'UTF8')), 1) % 64
+$$;
+
+-- The partitions whose tasks are just leaving this database, so that nothing of them is let in here.
+CREATE FUNCTION mainspring.leaving_v1() RETURNS integer[]
+LANGUAGE sql STABLE AS $$
+    SELECT '{}'::integer[]
+$$;
+
 -- Lets tasks in line at one gate whose row the caller has locked: those that became due, and in a queue
 -- with a limit those without a group key. Returns whether anything came.
-CREATE FUNCTION mainspring.line_up_v1(gate text, is_limited boolean, turns bigint[], instant timestamptz)
-RETURNS boolean
+CREATE FUNCTION mainspring.line_up_v1(
+    gate text, is_limited boolean, turns bigint[], instant timestamptz, leaving integer[]
+) RETURNS boolean
 LANGUAGE plpgsql
 SET plan_cache_mode = 'force_generic_plan'
 SET enable_seqscan = off
@@ -39,6 +52,7 @@ BEGIN
     WITH oldest AS MATERIALIZED (
         SELECT t.id FROM mainspring.tasks t
         WHERE split_part(t.queue, '@', 1) = gate AND t.status = 'coming' AND t.scheduled_at <= instant
+            AND (leaving = '{}' OR mainspring.partition_of(t.id) <> ALL (leaving))
         ORDER BY t.scheduled_at
         LIMIT 1500
         FOR UPDATE SKIP LOCKED
@@ -46,6 +60,7 @@ BEGIN
         -- Else a group that comes behind very much of another would be seen late.
         SELECT t.id FROM mainspring.tasks t
         WHERE split_part(t.queue, '@', 1) = gate AND t.status = 'coming' AND t.scheduled_at <= instant
+            AND (leaving = '{}' OR mainspring.partition_of(t.id) <> ALL (leaving))
         ORDER BY t.scheduled_at DESC
         LIMIT CASE WHEN (SELECT count(*) FROM oldest) < 1500 THEN 0 ELSE 500 END
         FOR UPDATE SKIP LOCKED
@@ -59,6 +74,7 @@ BEGIN
             WHERE t.queue = q.name AND t.priority = p.priority
                 AND t.status IN ('pending', 'retrying') AND t.scheduled_at <= instant
                 AND t.group_key IS NULL
+                AND (leaving = '{}' OR mainspring.partition_of(t.id) <> ALL (leaving))
             ORDER BY t.scheduled_at, t.id
             LIMIT 500
             FOR UPDATE SKIP LOCKED
@@ -85,7 +101,8 @@ $$;
 -- to be weighed: lets all of it wait to be claimed and returns since when the first of it is due and how
 -- many there were, or nothing.
 CREATE FUNCTION mainspring.pass_v1(
-    gate text, most integer, instant timestamptz, OUT admitted integer, OUT since timestamptz)
+    gate text, most integer, instant timestamptz, leaving integer[],
+    OUT admitted integer, OUT since timestamptz)
 LANGUAGE plpgsql
 SET plan_cache_mode = 'force_generic_plan'
 SET enable_seqscan = off
@@ -103,6 +120,7 @@ BEGIN
     WITH due AS MATERIALIZED (
         SELECT t.id FROM mainspring.tasks t
         WHERE split_part(t.queue, '@', 1) = gate AND t.status = 'coming' AND t.scheduled_at <= instant
+            AND (leaving = '{}' OR mainspring.partition_of(t.id) <> ALL (leaving))
         ORDER BY t.scheduled_at
         LIMIT most + 1
         FOR UPDATE SKIP LOCKED
@@ -150,6 +168,7 @@ SET enable_seqscan = off
 SET enable_bitmapscan = off AS $$
 #variable_conflict use_column
 DECLARE
+    leaving integer[] := mainspring.leaving_v1();
     gate text;
     g mainspring.gates;
     q mainspring.queues;
@@ -216,7 +235,7 @@ BEGIN
         END IF;
         IF most > 0 THEN
             SELECT p.admitted, p.since INTO admitted, since
-            FROM mainspring.pass_v1(gate, most, instant) p;
+            FROM mainspring.pass_v1(gate, most, instant, leaving) p;
             IF admitted > 0 THEN
                 UPDATE mainspring.gates w
                 SET ready_at = NULL, changed = false, limited_at = NULL, tokens = NULL, refilled_at = NULL
@@ -229,7 +248,7 @@ BEGIN
             END IF;
         END IF;
         IF most > 0 THEN
-            PERFORM mainspring.line_up_v1(gate, q.limited, g.turns, instant);
+            PERFORM mainspring.line_up_v1(gate, q.limited, g.turns, instant, leaving);
             IF g.changed THEN
                 UPDATE mainspring.lines l SET until = NULL, looks = 0
                 WHERE l.queue = gate AND l.until IS NOT NULL;
@@ -241,7 +260,9 @@ BEGIN
         END IF;
 
         SELECT array_agg(t.group_key), array_agg(t.priority), array_agg(t.scheduled_at),
-            array_agg(t.task_type = ANY (task_types) AND t.queue = ANY (names)), count(*)
+            array_agg(t.task_type = ANY (task_types) AND t.queue = ANY (names)
+                AND (leaving = '{}' OR mainspring.partition_of(t.id) <> ALL (leaving))),
+            count(*)
         INTO stock_groups, stock_priorities, stock_times, stock_mine, waiting_now
         FROM mainspring.tasks t
         WHERE split_part(t.queue, '@', 1) = gate AND t.group_key IS NOT NULL
@@ -304,6 +325,8 @@ BEGIN
                 CROSS JOIN LATERAL (
                     SELECT n.group_key, greatest(n.turn, b.served) AS tag FROM mainspring.lines n
                     WHERE n.queue = gate AND n.priority = b.priority AND n.until IS NULL
+                        AND (leaving = '{}' OR n.group_key = ''
+                            OR mainspring.partition_of_group_v1(n.group_key) <> ALL (leaving))
                     ORDER BY n.turn
                     OFFSET skipped
                     LIMIT CASE WHEN b.want > 0 THEN 2 * b.want / b.share + 20 ELSE 0 END
@@ -314,6 +337,8 @@ BEGIN
                 FROM (
                     SELECT n.group_key, n.priority, n.turn FROM mainspring.lines n
                     WHERE n.queue = gate AND n.until <= instant
+                        AND (leaving = '{}' OR n.group_key = ''
+                            OR mainspring.partition_of_group_v1(n.group_key) <> ALL (leaving))
                     ORDER BY n.until
                     LIMIT CASE WHEN most > 0 AND skipped = 0 AND coalesce(queue_room, 1) > 0 THEN 200 ELSE 0 END
                 ) l
@@ -390,6 +415,7 @@ BEGIN
                             WHERE split_part(t.queue, '@', 1) = gate AND t.group_key = o.group_key
                                 AND t.priority = o.priority AND t.queue = b.name AND t.status = 'held'
                                 AND t.scheduled_at > o.low AND t.scheduled_at <= o.high
+                                AND (leaving = '{}' OR mainspring.partition_of(t.id) <> ALL (leaving))
                             ORDER BY t.scheduled_at, t.id
                             LIMIT 500
                         ) h

@@ -59,8 +59,9 @@ BEGIN
 END
 $$;
 
--- What belongs to a partition that is leaving, or has left, is not written here any more. Claims pass
--- it over, and so does what only clears away.
+-- What belongs to a partition that is leaving, or has left, is not written here any more. Claims and
+-- admissions pass it over, and so does what only clears away. Nothing else makes of a task that waits one
+-- that is held or admitted: to reschedule one leaves its status, or makes it 'coming'.
 CREATE FUNCTION mainspring.refuse_moved_v1() RETURNS trigger
 LANGUAGE plpgsql
 SET search_path = pg_catalog, pg_temp AS $$
@@ -71,7 +72,12 @@ BEGIN
         END IF;
         RETURN NEW;
     ELSIF TG_ARGV[0] = 'tasks' AND TG_OP = 'UPDATE' THEN
-        IF OLD.status <> 'running' AND NEW.status = 'running' THEN
+        IF OLD.status <> 'running' AND NEW.status <> OLD.status AND NEW.status <> 'coming' THEN
+            RETURN NULL;
+        ELSIF OLD.status = 'running' AND NEW.status = 'running' AND OLD.group_key IS NULL
+            AND NEW.group_key = ''
+        THEN
+            -- In a queue that has a limit now, admissions count it to the group of all that have none.
             RETURN NULL;
         END IF;
     ELSIF TG_ARGV[0] NOT IN ('tasks', 'dead_letters', 'webhooks') AND TG_OP = 'DELETE' THEN
@@ -150,6 +156,21 @@ LANGUAGE sql STABLE AS $$
     WHERE given.owner = m.shard AND given.place - 1 <> ALL (m.moving)
     ORDER BY given.place
 $$;
+
+-- Admissions look at these as claims do: what leaves is neither let in nor in anybody's way.
+CREATE OR REPLACE FUNCTION mainspring.leaving_v1() RETURNS integer[]
+LANGUAGE sql STABLE AS $$
+    SELECT coalesce((SELECT m.moving::integer[] FROM mainspring.shard_map m), '{}')
+$$;
+
+-- In the last of the shards that are just added: the limits of queues as they are for all shards
+-- together, until every shard has its new share.
+CREATE TABLE mainspring.divided_limits (
+    queue text COLLATE "C" PRIMARY KEY,
+    concurrency integer,
+    rate float8,
+    burst integer
+);
 
 -- The last 16 bits of a new id, as before; partitions that are just leaving get no new ones.
 CREATE OR REPLACE FUNCTION mainspring.id_tail_v1(key text, random_tail integer) RETURNS integer

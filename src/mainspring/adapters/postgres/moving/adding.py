@@ -5,6 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from mainspring.adapters.postgres.failures import DRIVER_ERRORS, server_of, translated
+from mainspring.adapters.postgres.moving.dividing import divide_wholes, keep_wholes
 from mainspring.adapters.postgres.pool import connect
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.shards import check_empty, fetch_truth, read_label, write_label
@@ -30,9 +31,15 @@ async def add_shards(dsns: Sequence[str], installation: UUID) -> list[ShardLabel
     return what all are. What comes before them may be one whole installation, which becomes the
     first shard; `installation` is a name for it then. All must have the schema.
 
-    Safe to repeat. Raises `InvalidConfiguration` for databases that are others, or hold tasks.
+    The limits of queues are divided among all of them.
+
+    Safe to repeat. Raises `InvalidConfiguration` for databases that are others, or hold tasks, and
+    for a limit that is too low for so many shards.
     """
     known = await _looked_at(dsns)
+    if known[-1] is None:
+        there = [dsn for dsn, label in zip(dsns, known, strict=True) if label is not None]
+        await keep_wholes(there or dsns[:1], dsns[-1], len(dsns))
     labelled = [label for label in known if label is not None]
     if labelled:
         installation, before = labelled[0].installation, newest_map(labelled)
@@ -47,6 +54,9 @@ async def add_shards(dsns: Sequence[str], installation: UUID) -> list[ShardLabel
             await write_label(dsns[place], label)
         else:
             await _execute(dsns[place], _CHANGE, after.version, list(after.owners), after.count)
+    # The last one is settled when all is done.
+    if known[-1] is None or not known[-1].is_settled:
+        await divide_wholes(dsns)
     for dsn in dsns:
         await _execute(dsn, _SETTLE, after.version)
     return [ShardLabel(installation, place, after) for place in range(len(dsns))]

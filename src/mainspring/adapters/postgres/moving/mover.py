@@ -247,6 +247,7 @@ class Mover:
                 if which is not None:
                     await self._copying.whole(table, which)
             await self._compare()
+            await self._line_up(connection)
             await self._raise_epochs(connection)
             if await connection.fetchval(STATEMENTS["has_guard"].sql):
                 # Late, because it holds up whoever writes to the target until the commit.
@@ -265,6 +266,19 @@ class Mover:
                     f"the source has {ours} rows of {table.name} and the target {theirs}; nothing "
                     "was moved"
                 )
+
+    async def _line_up(self, connection: asyncpg.Connection) -> None:
+        """Let the gates of the target admit what waited at those of the source, under the buckets
+        that its groups had there.
+        """
+        await connection.execute(STATEMENTS["line_up"].sql, self._partitions)
+        rows = await self._source.connection.fetch(STATEMENTS["buckets"].sql, self._partitions)
+        queues = [row["queue"] for row in rows]
+        # Late, because it holds up whoever admits at these gates until the commit.
+        await connection.execute(STATEMENTS["open_gates"].sql, self._partitions, queues)
+        if rows:
+            columns = [list(column) for column in zip(*rows, strict=True)]
+            await connection.execute(STATEMENTS["carry_buckets"].sql, *columns)
 
     async def _raise_epochs(self, connection: asyncpg.Connection) -> None:
         rows = await self._source.connection.fetch(STATEMENTS["epochs"].sql, self._partitions)

@@ -14,6 +14,7 @@ from mainspring.domain.errors import MigrationDrift
 
 _WORKED_ON: Final = STATEMENTS["worked_on"].sql
 _OF_LIVE_TASKS: Final = STATEMENTS["of_live_tasks"].sql
+_SHARES: Final = frozenset({"concurrency", "rate", "burst"})
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -88,7 +89,8 @@ async def tables_in(
             "the shards have different tables; run `mainspring migrate` with all of them first"
         )
     columns = await source.fetch(STATEMENTS["columns"].sql, "queues")
-    names = tuple(row["name"] for row in columns)
+    # The share of one shard is not that of another.
+    names = tuple(row["name"] for row in columns if row["name"] not in _SHARES)
     types = {row["name"]: row["type"] for row in columns}
     return found, Table("queues", "name", ("name",), names, types, is_long=False)
 

@@ -153,6 +153,48 @@ DELETE FROM mainspring.move_changes c WHERE c.number = ANY ($1::bigint[]);
 -- name: forget_all_changes
 DELETE FROM mainspring.move_changes;
 
+-- name: buckets
+-- The token buckets of the groups whose tasks are in partitions. That of tasks without a group key
+-- belongs to the shard.
+-- $1 partitions.
+SELECT b.queue, b.group_key, b.tokens, b.waiting, b.refilled_at, b.full_at
+FROM mainspring.buckets b
+WHERE b.group_key <> '' AND mainspring.partition_of_group_v1(b.group_key) = ANY ($1)
+ORDER BY b.queue, b.group_key;
+
+-- name: open_gates
+-- Locks the gates of everything that comes, before their lines and buckets, and lets them be looked at.
+-- $1 partitions, $2 queues of the buckets that come.
+INSERT INTO mainspring.gates (queue, ready_at, changed)
+SELECT f.queue, clock_timestamp(), true
+FROM (
+    SELECT split_part(t.queue, '@', 1) COLLATE "C" AS queue FROM mainspring.tasks t
+    WHERE mainspring.partition_of(t.id) = ANY ($1) AND t.group_key IS NOT NULL
+    UNION
+    SELECT unnest($2::text[]) COLLATE "C"
+) f
+ORDER BY f.queue
+ON CONFLICT (queue) DO UPDATE SET ready_at = excluded.ready_at, changed = true;
+
+-- name: carry_buckets
+-- $1 queues, $2 group keys, $3 tokens, $4 how many waited, $5 when, $6 from when on they are full.
+INSERT INTO mainspring.buckets (queue, group_key, tokens, waiting, refilled_at, full_at)
+SELECT * FROM unnest(
+    $1::text[], $2::text[], $3::float8[], $4::integer[], $5::timestamptz[], $6::timestamptz[])
+ON CONFLICT (queue, group_key) DO UPDATE SET tokens = excluded.tokens, waiting = excluded.waiting,
+    refilled_at = excluded.refilled_at, full_at = excluded.full_at;
+
+-- name: line_up
+-- What was held in the source has no line here, so it comes anew. Where a queue has a limit of its own,
+-- so does what was admitted: it was under the share of the source.
+-- $1 partitions.
+UPDATE mainspring.tasks t SET status = 'coming'
+WHERE mainspring.partition_of(t.id) = ANY ($1) AND (
+    t.status = 'held' OR (
+        t.group_key IS NOT NULL AND t.status IN ('pending', 'retrying') AND EXISTS (
+            SELECT FROM mainspring.queues q
+            WHERE q.name = split_part(t.queue, '@', 1) AND q.limited)));
+
 -- name: epochs
 -- $1 partitions.
 SELECT f.partition, f.epoch FROM mainspring.partitions f WHERE f.partition = ANY ($1);

@@ -1,0 +1,222 @@
+"""Partitions move whose tasks stand at gates: nothing stays held, and no limit is exceeded."""
+
+import asyncio
+import dataclasses
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+import msgspec
+import pytest
+
+from integration.shards.traffic import CLOCK, insisted
+from mainspring.adapters.system import SystemIds
+from mainspring.config import Settings
+from mainspring.domain.ids import key_tail, moved_into
+from mainspring.domain.limits import Limit
+from mainspring.domain.task import Completed, LeaseRef, NewTask, Settlement
+from mainspring.ports.hooks import HookPoint
+from mainspring.ports.store import ClaimRequest
+from mainspring.ports.whole import WholeStore
+from mainspring.wiring.moving import removals
+from mainspring.wiring.store import migrate, open_store
+
+pytestmark = pytest.mark.postgres
+
+MOVED = tuple(range(16, 32))
+MOVING = [key for key in map(str, range(500)) if key_tail(key) % 64 in MOVED]
+TWO, RATED, FREE = MOVING[:3]
+STAYS = next(key for key in map(str, range(500)) if key_tail(key) % 64 < 16)
+RATE, BURST = 40.0, 4
+
+
+def grouped(group_key: str, count: int) -> list[NewTask]:
+    ids = SystemIds()
+    return [
+        NewTask(id=ids.task_id(group_key), task_type="t", queue="q", group_key=group_key)
+        for _ in range(count)
+    ]
+
+
+class Waiting:
+    """Holds a mover up at a point."""
+
+    def __init__(self, point: HookPoint) -> None:
+        self.point = point
+        self.reached, self.goes = asyncio.Event(), asyncio.Event()
+
+    async def reach(self, point: HookPoint) -> None:
+        if point is self.point:
+            self.reached.set()
+            await self.goes.wait()
+
+
+class Crew:
+    """Claims and runs tasks until it is told to stop."""
+
+    def __init__(self, store: WholeStore) -> None:
+        self.store = store
+        self.done: Counter[UUID] = Counter()
+        self._chance = random.Random(1)
+        self._freed: list[tuple[str, str]] = []
+        self._is_going = True
+        self._running: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop().create_task(self._claim())
+
+    async def _claim(self) -> None:
+        while self._is_going:
+            freed, self._freed = self._freed, []
+            request = ClaimRequest(
+                worker_id="w", limit=5, lease_seconds=60.0, task_types=("t",), freed=tuple(freed)
+            )
+            claim = await insisted(partial(self.store.claim, request))
+            for lease in claim.leases:
+                group = None if lease.group_key is None else (lease.queue, lease.group_key)
+                ref = LeaseRef(lease.id, lease.fencing_token)
+                running = asyncio.get_running_loop().create_task(self._run(ref, group))
+                self._running.add(running)
+                running.add_done_callback(self._running.discard)
+            await CLOCK.sleep(0.01)
+
+    async def _run(self, ref: LeaseRef, group: tuple[str, str] | None) -> None:
+        await CLOCK.sleep(self._chance.random() * 0.04)
+        ending = Settlement(ref.id, ref.fencing_token, Completed(None))
+        assert await insisted(lambda: self.store.settle([ending])) == [True]
+        if group is not None:
+            self._freed.append(group)
+        self.done[ref.id] += 1
+
+    async def until_done(self, tasks: list[NewTask]) -> None:
+        async with asyncio.timeout(20):
+            while any(task.id not in self.done for task in tasks):
+                await CLOCK.sleep(0.01)
+
+    async def stop(self) -> None:
+        self._is_going = False
+        await asyncio.gather(self._loop, *self._running)
+
+
+@pytest.fixture
+async def settings(dsns: list[str], tmp_path: Path) -> Settings:
+    settings = dataclasses.replace(Settings(), database_url=",".join(dsns), data_dir=tmp_path)
+    await migrate(settings)
+    return settings
+
+
+@pytest.fixture
+async def store(settings: Settings) -> AsyncIterator[WholeStore]:
+    store = await open_store(settings)
+    yield store
+    await store.close()
+
+
+async def spans_of(dsns: list[str], tasks: list[NewTask]) -> list[tuple[datetime, datetime]]:
+    """Return when tasks started and ended, in whatever shard."""
+    spans = []
+    for dsn in dsns:
+        connection = await asyncpg.connect(dsn)
+        spans += await connection.fetch(
+            "SELECT started_at, completed_at FROM mainspring.task_history WHERE id = ANY ($1)",
+            [task.id for task in tasks],
+        )
+        await connection.close()
+    assert len(spans) == len(tasks)
+    return sorted((start, end) for start, end in spans)
+
+
+async def gates_are_clear(dsns: list[str]) -> bool:
+    for dsn in dsns:
+        connection = await asyncpg.connect(dsn)
+        count = await connection.fetchval("SELECT count(*) FROM mainspring.lines")
+        await connection.close()
+        if count:
+            return False
+    return True
+
+
+async def test_groups_move_with_what_waits_at_their_gates(
+    settings: Settings, dsns: list[str], store: WholeStore
+) -> None:
+    await store.set_group_limit("q", TWO, Limit(concurrency=2))
+    await store.set_group_limit("q", RATED, Limit(rate=RATE, burst=BURST))
+    await store.set_limits("own", whole=Limit(concurrency=4))
+    two, rated, free, stays = (
+        grouped(key, count) for key, count in ((TWO, 80), (RATED, 60), (FREE, 80), (STAYS, 40))
+    )
+    own = [
+        NewTask(id=moved_into(SystemIds().task_id(), MOVED), task_type="t", queue="own")
+        for _ in range(40)
+    ]
+    await store.submit([*two, *rated, *free, *own])
+    crew = Crew(store)
+    await crew.until_done(two[:1])
+    waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
+    move = asyncio.create_task(removals(settings, print, hooks=waiting).move(MOVED, 1))
+    await waiting.reached.wait()
+    # What is refused here is in nobody's way.
+    await store.submit(stays)
+    await crew.until_done(stays)
+    waiting.goes.set()
+    print(f"refused for {await move:.2f} s; {len(crew.done)} of 260 had ended")
+    assert any(task.id not in crew.done for task in two)
+    await removals(settings, print).move(MOVED, 0)
+    print(f"{len(crew.done)} of 260 had ended when all was back")
+    await crew.until_done([*two, *rated, *free, *own])
+    async with asyncio.timeout(10):
+        while not await gates_are_clear(dsns):
+            await CLOCK.sleep(0.05)
+    await crew.stop()
+    assert set(crew.done.values()) == {1}
+    running = sorted(
+        at for start, end in await spans_of(dsns, two) for at in ((start, 1), (end, -1))
+    )
+    counts = [sum(step for _, step in running[:n]) for n in range(1, len(running) + 1)]
+    assert max(counts) == 2
+    starts = [start for start, _ in await spans_of(dsns, rated)]
+    for first, begin in enumerate(starts):
+        for last, end in enumerate(starts[first:], 1):
+            assert last <= BURST + RATE * (end - begin).total_seconds() + 1e-6
+
+
+async def test_the_gate_of_the_source_is_passed_over_and_that_of_the_target_goes_on(
+    settings: Settings, dsns: list[str], store: WholeStore
+) -> None:
+    await store.set_group_limit("q", TWO, Limit(concurrency=1))
+    await store.set_group_limit("q", RATED, Limit(rate=0.001, burst=2))
+    await store.submit([*grouped(TWO, 3), *grouped(RATED, 5)])
+    request = ClaimRequest(worker_id="w", limit=9, lease_seconds=60.0, task_types=("t",))
+    leases = (await store.claim(request)).leases
+    assert Counter(lease.group_key for lease in leases) == {TWO: 1, RATED: 2}
+    waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
+    move = asyncio.create_task(removals(settings, print, hooks=waiting).move(MOVED, 1))
+    await waiting.reached.wait()
+    assert (await store.claim(request)).leases == []
+    connection = await asyncpg.connect(dsns[0])
+    held = "SELECT id FROM mainspring.tasks WHERE status = 'held' LIMIT 1"
+    for statement in (
+        f"UPDATE mainspring.tasks SET status = 'coming' WHERE id = ({held})",
+        f"UPDATE mainspring.tasks SET scheduled_at = now() WHERE id = ({held})",
+        f"DELETE FROM mainspring.tasks WHERE id = ({held})",
+        "UPDATE mainspring.tasks SET progress = '1' WHERE status = 'running'",
+    ):
+        with pytest.raises(asyncpg.PostgresError, match="moves to another shard"):
+            await connection.execute(statement)
+    assert (
+        await connection.execute(
+            f"UPDATE mainspring.tasks SET status = 'pending' WHERE id = ({held})"
+        )
+        == "UPDATE 0"
+    )
+    await connection.close()
+    waiting.goes.set()
+    await move
+    assert (await store.claim(request)).leases == []
+    ended = [Settlement(lease.id, lease.fencing_token, Completed(None)) for lease in leases]
+    assert await store.settle(ended) == [True] * 3
+    freed = msgspec.structs.replace(request, freed=(("q", TWO),))
+    assert [lease.group_key for lease in (await store.claim(freed)).leases] == [TWO]
