@@ -288,3 +288,18 @@ def test_the_group_decides_before_the_unique_key_and_that_before_the_key() -> No
     assert deciding_key(None, "u", None) == "u"
     assert deciding_key(None, None, "k") == "k"
     assert deciding_key(None, None, None) is None
+
+
+@pytest.mark.parametrize("options", [{}, {"group_key": "g"}], ids=["plain", "group"])
+async def test_a_key_is_not_forgotten_while_a_submission_relies_on_it(
+    stores: list[PostgresStore], sql: asyncpg.Connection, options: dict[str, str]
+) -> None:
+    caller = PostgresCallerTransactions()
+    known = await stores[0].submit([new_task(key="k", fingerprint="f", **options)])
+    assert await stores[0].cancel([known[0].id]) == [CancelState.CANCELLED]
+    await sql.execute("UPDATE mainspring.idempotency SET created_at = '2001-01-01Z'")
+    async with sql.transaction():
+        again = new_task(key="k", fingerprint="f", **options)
+        assert await caller.submit(sql, [again]) == [Submission(known[0].id, is_new=False)]
+        assert await stores[0].forget_keys(30.0, 10) == 0
+    assert await stores[0].forget_keys(30.0, 10) == 1

@@ -44,6 +44,14 @@ DECLARE
     twins uuid[] := '{}';
     is_settled boolean := false;
 BEGIN
+    IF keys IS NOT NULL THEN
+        -- Keys that are old enough to be forgotten stay until this is over: what is found to be known
+        -- is known to the end.
+        PERFORM FROM unnest(keys) AS given (key)
+        JOIN mainspring.idempotency known ON known.key = ANY (ARRAY[given.key])
+        ORDER BY known.key
+        FOR KEY SHARE OF known;
+    END IF;
     -- Without the new keys the plain insertion of before is a third quicker.
     IF group_keys IS NULL AND unique_keys IS NULL THEN
         RETURN QUERY
