@@ -1,14 +1,17 @@
 """Kill -9 of PostgreSQL under submission: nothing acknowledged is lost, and all go on alone."""
 
+import os
+import signal
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 from faults.history import read_lines
-from faults.stage import Stage, eventually
+from faults.stage import Program, Stage, eventually
 from fixtures.postgres import free_port, migrate
 from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 
@@ -43,11 +46,23 @@ def answers(log: Path, event: str) -> list[str]:
     ]
 
 
-async def kill_and_restart(server: EmbeddedPostgres) -> None:
+async def kill_and_restart(server: EmbeddedPostgres, submitters: Sequence[Program]) -> None:
+    """Kill all of a server at one moment of its submitters, and start it again.
+
+    They stand still meanwhile: whoever has lost one connection would use the next one, which is
+    about to be lost, and then more would be unknown than was on its way when the server died.
+    """
     assert server.pid is not None
     postmaster = psutil.Process(server.pid)
-    for process in [postmaster, *postmaster.children(recursive=True)]:
-        process.kill()
+    victims = [postmaster.pid, *(child.pid for child in postmaster.children(recursive=True))]
+    # Nothing between these lines: the server must die before it has answered everybody.
+    for submitter in submitters:
+        submitter.send(signal.SIGSTOP)
+    for victim in victims:
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+    for submitter in submitters:
+        submitter.send(signal.SIGCONT)
     await server.stop()
     await server.start()
 
@@ -73,7 +88,7 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 
     await more(30.0)
     for _ in range(KILLS):
-        await kill_and_restart(server)
+        await kill_and_restart(server, submitters)
         up_at = time.time()
         done = len(stage.events("done"))
         await more(10 + RECOVERY_SECONDS)
