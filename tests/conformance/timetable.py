@@ -5,10 +5,10 @@ from uuid import UUID
 
 from conformance.scene import Scene
 from mainspring.core.planning import planned, with_state
-from mainspring.core.schedule_options import merged, spec_changes
+from mainspring.core.schedule_options import merged, spec_changes, template_of
 from mainspring.domain.ids import make_id, random_bits_needed
 from mainspring.domain.schedule import create, load_spec
-from mainspring.ports.schedules import Committed, EndedRun, StoredSchedule, TaskTemplate, Tick
+from mainspring.ports.schedules import Committed, EndedRun, StoredSchedule, Tick
 
 
 class Ids:
@@ -39,7 +39,7 @@ class Timetable:
         schedule_id = self.ids.task_id(name)
         state = create(str(schedule_id), load_spec(merged({}, spec_changes(options))), now)
         blank = StoredSchedule(
-            id=schedule_id, name=name, template=TaskTemplate(task_type="mail"), spec=""
+            id=schedule_id, name=name, template=template_of("mail", None, options, None), spec=""
         )
         assert await self.store.create_schedule(with_state(blank, state, now))
         return await self.read(name)

@@ -251,9 +251,9 @@ def plan_in_two_steps(patch: pytest.MonkeyPatch) -> None:
 def tick_without_a_key(patch: pytest.MonkeyPatch) -> None:
     plan_without_revision(patch)
 
-    def broken(tables: ScheduleTables, schedule_id: Any, tick: Any) -> bool:
+    def broken(tables: ScheduleTables, schedule_id: Any, tick: Any, twin: Any = None) -> bool:
         rows = tables.ticks.setdefault(schedule_id, {})
-        task_id = None if tick.task is None else tick.task.id
+        task_id = twin if tick.task is None else tick.task.id
         rows[tick.nominal_at] = TickRow(tick, tables.tables.now(), task_id=task_id)
         return True
 

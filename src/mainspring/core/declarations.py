@@ -5,7 +5,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mainspring.core.registry import Registry, ScheduleDeclaration, TaskDefinition
-from mainspring.core.schedule_options import merged, spec_changes, template_of
+from mainspring.core.schedule_options import (
+    check_replacing,
+    merged,
+    spec_changes,
+    template_of,
+)
 from mainspring.core.schedules import Change, OnConflict, Schedules, on_conflict_of
 from mainspring.domain.errors import InvalidValue
 from mainspring.domain.schedule import load_spec
@@ -24,8 +29,8 @@ def declare(
     options: Mapping[str, Any],
 ) -> None:
     """Note a schedule of a task type; raises `InvalidValue` for what could not be stored."""
-    load_spec(merged({}, spec_changes(options)))
-    template_of(definition.name, payload, options, definition)
+    spec = load_spec(merged({}, spec_changes(options)))
+    check_replacing(spec.overlap, template_of(definition.name, payload, options, definition))
     declaration = ScheduleDeclaration(
         name=check_name(definition.name if name is None else name, "name"),
         task_type=definition.name,

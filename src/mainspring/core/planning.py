@@ -217,6 +217,9 @@ def _task(
         timeout_seconds=template.timeout_seconds,
         max_retries=template.max_retries,
         backoff=template.backoff,
+        group_key=template.group_key,
+        unique_key=template.unique_key,
+        webhook=template.webhook,
         tick=TickRef(stored.name, nominal, previous),
     )
 

@@ -8,22 +8,31 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime, timedelta
 from typing import Any, Final, TypedDict
 
+import msgspec
+
 from mainspring.core.builtin_tasks import check_builtin
-from mainspring.core.options import TaskOptions, checked_options
+from mainspring.core.options import NO_OPTIONS, TaskOptions, checked_options
 from mainspring.core.registry import TaskDefinition
-from mainspring.core.submission import complete_options, encode_payload
-from mainspring.domain.errors import InvalidValue
+from mainspring.core.submission import complete_options, encode_payload, keys_of
+from mainspring.domain.errors import InvalidValue, MainspringError
+from mainspring.domain.namespaces import plain_key
 from mainspring.domain.placement import base_of, branch_of, labels_of
 from mainspring.domain.retry import Backoff
-from mainspring.domain.schedule import ExclusionCalendar, MisfirePolicy, OverlapPolicy
+from mainspring.domain.schedule import (
+    ExclusionCalendar,
+    MisfirePolicy,
+    OverlapPolicy,
+    OverlapRule,
+)
 from mainspring.domain.task import DEFAULT_QUEUE
 from mainspring.domain.values import check_instant, check_name, shown
+from mainspring.domain.webhooks import Webhook
 from mainspring.ports.schedules import TaskTemplate
 
 
 class ScheduleKeywords(TypedDict, total=False):
     """Choices about a schedule; None means not given. `domain.schedule.ScheduleSpec` says what
-    they mean, and `core.options.TaskOptions` what the last six do to each task.
+    they mean, and `core.options.TaskOptions` what the last nine do to each task.
     """
 
     cron: str | Sequence[str] | None
@@ -52,9 +61,24 @@ class ScheduleKeywords(TypedDict, total=False):
     max_retries: int | None
     backoff: Backoff | str | None
     labels: Sequence[str] | str | None
+    group_key: str | None
+    unique_key: str | None
+    webhook: str | Mapping[str, Any] | Webhook | None
 
 
-TASK_WORDS: Final = frozenset({"queue", "priority", "timeout", "max_retries", "backoff", "labels"})
+TASK_WORDS: Final = frozenset(
+    {
+        "queue",
+        "priority",
+        "timeout",
+        "max_retries",
+        "backoff",
+        "labels",
+        "group_key",
+        "unique_key",
+        "webhook",
+    }
+)
 
 _KINDS: Final = frozenset({"cron", "every_seconds", "at"})
 _SECONDS: Final = {
@@ -71,6 +95,12 @@ _NESTED: Final = {
     "overlap_limit": ("overlap", "limit"),
 }
 WORDS: Final = frozenset(ScheduleKeywords.__annotations__) - TASK_WORDS
+_ELSEWHERE: Final = {
+    "key": "each of its times makes one task anyway, and with unique_key none beside a live one",
+    "delay": "its times say when, and jitter delays them",
+    "scheduled_at": "at is a single time",
+}
+"""What submissions take and schedules do not, and what there is instead."""
 
 
 def spec_changes(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,10 +128,8 @@ def spec_changes(given: Mapping[str, Any]) -> dict[str, Any]:
         elif name in _PLAIN:
             changes[name] = value
         else:
-            known = ", ".join(sorted(WORDS | TASK_WORDS))
-            raise InvalidValue(
-                f"{name} is not an option of a schedule; there are: {known}", field=name
-            )
+            known = _ELSEWHERE.get(name) or "there are: " + ", ".join(sorted(WORDS | TASK_WORDS))
+            raise InvalidValue(f"{name} is not an option of a schedule; {known}", field=name)
     return changes
 
 
@@ -117,8 +145,10 @@ def merged(
     if _KINDS & changes.keys():
         result = {name: value for name, value in result.items() if name not in _KINDS}
     for name in clear:
+        if name in TASK_WORDS:
+            continue
         if name not in WORDS:
-            known_words = ", ".join(sorted(WORDS))
+            known_words = ", ".join(sorted(WORDS | TASK_WORDS))
             raise InvalidValue(
                 f"clear names {shown(name)}; it may name: {known_words}", field="clear"
             )
@@ -144,42 +174,84 @@ def template_of(
     given: Mapping[str, Any],
     definition: TaskDefinition | None,
     known: TaskTemplate | None = None,
+    clear: Sequence[str] = (),
 ) -> TaskTemplate:
     """Return what each run submits, checked as a submission is.
 
-    What is not given stays as it is in `known`, or else is the default of the task type.
+    What is not given stays as it is in `known`, unless it is in `clear`, or else is the default of
+    the task type. So are the keys that the task type has for a payload.
     """
     chosen = checked_options({name: given.get(name) for name in TASK_WORDS})
-    full = complete_options(chosen, definition)
-    template = {
-        "task_type": check_name(task_type, "task_type"),
-        "queue": _branch(chosen, full, known),
-        "priority": full.priority,
-        "timeout_seconds": full.timeout,
-        "max_retries": full.max_retries,
-        "backoff": full.backoff,
-    }
-    if known is not None:
-        words = {"timeout": "timeout_seconds"}
-        for word in TASK_WORDS - {"queue", "labels"}:
-            if getattr(chosen, word) is None:
-                name = words.get(word, word)
-                template[name] = getattr(known, name)
     if payload is None and known is not None:
         text = known.payload
     else:
         text = encode_payload({} if payload is None else payload, definition)
     check_builtin(task_type, text)
-    return TaskTemplate(payload=text, **template)  # type: ignore[arg-type]
-
-
-def _branch(chosen: TaskOptions, full: TaskOptions, known: TaskTemplate | None) -> str:
-    """Return the queue of the runs as it is stored, with the labels that they need."""
-    queue, labels = full.queue, full.labels
     if known is not None:
-        queue = base_of(known.queue) if chosen.queue is None else queue
-        labels = labels_of(known.queue) if chosen.labels is None else labels
-    return branch_of(queue or DEFAULT_QUEUE, labels)
+        kept = _options_of(known)
+        derived = () if payload is None else _derived(known, definition)
+        dropped = {name: None for name in (*clear, *derived) if name in TASK_WORDS}
+        chosen = chosen.over(msgspec.structs.replace(kept, **dropped))
+    full: Any = complete_options(chosen, definition)
+    add_keys = None if definition is None else keys_of(definition)
+    if add_keys is not None:
+        full = add_keys(full, text)
+    return TaskTemplate(
+        task_type=check_name(task_type, "task_type"),
+        payload=text,
+        queue=branch_of(full.queue or DEFAULT_QUEUE, full.labels),
+        priority=full.priority,
+        timeout_seconds=full.timeout,
+        max_retries=full.max_retries,
+        backoff=full.backoff,
+        group_key=full.group_key,
+        unique_key=full.unique_key,
+        webhook=full.webhook,
+    )
+
+
+def check_replacing(overlap: OverlapPolicy, template: TaskTemplate) -> None:
+    """Refuse to let a run take the place of one that has its unique key and is live until it has
+    stopped: there would be none.
+    """
+    if template.unique_key is not None and overlap.rule is OverlapRule.CANCEL_PREVIOUS:
+        raise InvalidValue(
+            f"overlap is {overlap.rule.value} and the runs have the unique key "
+            f"{shown(plain_key(template.unique_key))}, so none could be made beside one that is "
+            "being cancelled; choose overlap buffer_one, or leave unique_key out",
+            field="overlap",
+        )
+
+
+def _options_of(known: TaskTemplate) -> TaskOptions:
+    return TaskOptions(
+        queue=base_of(known.queue),
+        priority=known.priority,
+        timeout=known.timeout_seconds,
+        max_retries=known.max_retries,
+        backoff=known.backoff,
+        labels=labels_of(known.queue),
+        group_key=known.group_key,
+        unique_key=known.unique_key,
+        webhook=known.webhook,
+    )
+
+
+def _derived(known: TaskTemplate, definition: TaskDefinition | None) -> list[str]:
+    """Return which keys of a schedule are those that its task type has for its payload."""
+    add_keys = None if definition is None else keys_of(definition)
+    if add_keys is None:
+        return []
+    try:
+        made = add_keys(NO_OPTIONS, known.payload)
+    except (MainspringError, ValueError):
+        # The payload of before is none for the handler of now, and the keys were given by hand.
+        return []
+    return [
+        name
+        for name in ("group_key", "unique_key")
+        if getattr(made, name) is not None and getattr(made, name) == getattr(known, name)
+    ]
 
 
 def _seconds(value: Any) -> Any:

@@ -14,6 +14,7 @@ from mainspring.domain.schedule import (
     ScheduleStatus,
     SkipReason,
 )
+from mainspring.domain.webhooks import Event, Webhook
 from mainspring.ports.schedules import StoredSchedule
 
 _SKIPPED: Final = "skipped:"
@@ -26,6 +27,14 @@ _MISSED: Final = frozenset(
         SkipReason.START_DEADLINE,
     }
 )
+
+
+class RunWebhook(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is told when a run of a schedule ends, and of which ends."""
+
+    url: str
+    events: tuple[Event, ...]
+    sign: str | None = None
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +83,9 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
 
     queue: str
     labels: tuple[str, ...]
+    group_key: str | None = None
+    unique_key: str | None = None
+    webhook: RunWebhook | None = None
     priority: int
     timeout: float
     max_retries: int
@@ -119,6 +131,9 @@ def schedule_view(stored: StoredSchedule) -> Schedule:
         problem=stored.problem,
         queue=base_of(template.queue),
         labels=labels_of(template.queue),
+        group_key=template.group_key,
+        unique_key=template.unique_key,
+        webhook=None if template.webhook is None else _webhook(template.webhook),
         priority=template.priority,
         timeout=template.timeout_seconds,
         max_retries=template.max_retries,
@@ -128,6 +143,10 @@ def schedule_view(stored: StoredSchedule) -> Schedule:
         created_at=stored.created_at,
         updated_at=stored.updated_at,
     )
+
+
+def _webhook(webhook: Webhook) -> RunWebhook:
+    return RunWebhook(url=webhook.url, events=webhook.events, sign=webhook.sign)
 
 
 def _words(text: str) -> tuple[str, str | None, str]:

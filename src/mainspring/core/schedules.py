@@ -20,7 +20,12 @@ from mainspring.core.planning import (
     with_state,
 )
 from mainspring.core.registry import TaskDefinition
-from mainspring.core.schedule_options import merged, spec_changes, template_of
+from mainspring.core.schedule_options import (
+    check_replacing,
+    merged,
+    spec_changes,
+    template_of,
+)
 from mainspring.core.schedule_view import Schedule, schedule_view
 from mainspring.domain.errors import (
     InvalidValue,
@@ -97,7 +102,8 @@ class BackfillResult(msgspec.Struct, frozen=True, kw_only=True):
     """The nominal times of the span, oldest first, each with the one before."""
 
     started: tuple[datetime, ...]
-    """Those that became tasks: all but those that had run before. Empty for a dry run."""
+    """Those that became tasks: all but those that had run before, and those for which a live task
+    has their unique key, which are recorded as skipped. Empty for a dry run."""
 
     truncated: bool
     """The span holds more times than the limit; go on after the last one."""
@@ -122,6 +128,7 @@ class Schedules:
         template = template_of(
             change.task_type or "", change.payload, change.options, change.definition
         )
+        check_replacing(spec.overlap, template)
 
         async def step() -> Schedule | None:
             known = await self._store.get_schedule(name)
@@ -151,7 +158,9 @@ class Schedules:
                 change.options,
                 change.definition,
                 stored.template,
+                change.clear,
             )
+            check_replacing(spec.overlap, template)
             return _edited(stored, spec, template, now)
 
         return await self._change(name, edited)
@@ -197,13 +206,16 @@ class Schedules:
         """Run a schedule now, beside its timetable and also while it is paused.
 
         `overlap` takes the place of its overlap policy. Raises `RunSkipped` when an unfinished run
-        does not allow it.
+        does not allow it. Where a live task has the unique key of its runs, the tick is skipped as
+        `unique` and `task_id` is that task.
         """
         policy = None if overlap is None else OverlapPolicy(rule=_rule(overlap))
 
         async def step() -> Tick | None:
             for number in range(_SAME_INSTANT):
                 stored = await self._stored(name)
+                if policy is not None:
+                    check_replacing(policy, stored.template)
                 moment = await self._store.store_time() + number * _INSTANT
                 plan = planned_by_hand(stored, moment, self._ids, policy)
                 if isinstance(plan, SkipReason):
@@ -211,8 +223,9 @@ class Schedules:
                 (answer,) = await self._store.commit_plans([plan])
                 if not answer.is_stored:
                     return None
-                if answer.started:
-                    ticks = await self._store.ticks(stored.id, 1, answer.started[0] + _INSTANT)
+                decided = (*answer.started, *answer.met)
+                if decided:
+                    ticks = await self._store.ticks(stored.id, 1, decided[0] + _INSTANT)
                     return ticks[0]
             return None
 

@@ -13,7 +13,16 @@ from uuid import UUID
 import msgspec
 
 from mainspring.core.access import Principal
-from mainspring.domain.namespaces import namespace_of, plain_branch, plain_queue, stored_queue
+from mainspring.domain.ids import beside, key_tail
+from mainspring.domain.namespaces import (
+    namespace_of,
+    plain_branch,
+    plain_key,
+    plain_queue,
+    stored_key,
+    stored_queue,
+)
+from mainspring.domain.webhooks import Webhook
 from mainspring.ports.schedules import (
     Committed,
     NewTick,
@@ -39,7 +48,10 @@ class TenantSchedules:
 
     async def create_schedule(self, schedule: StoredSchedule) -> bool:
         """Store a new schedule; False when the name is taken."""
-        return await self._book.create_schedule(self._inwards(schedule))
+        inward = self._inwards(schedule)
+        # It is looked for where the name with its namespace belongs.
+        place = beside(inward.id, UUID(int=key_tail(inward.name)))
+        return await self._book.create_schedule(msgspec.structs.replace(inward, id=place))
 
     async def replace_schedule(self, schedule: StoredSchedule) -> bool:
         """Store a changed schedule if it still has its revision."""
@@ -82,20 +94,42 @@ class TenantSchedules:
         return is_own and self._who.sees(stored.template.queue)
 
     def _inwards(self, plain: StoredSchedule) -> StoredSchedule:
-        queue = self._who.stored_queue(plain.template.queue)
+        template = plain.template
         return msgspec.structs.replace(
             plain,
             name=stored_queue(self._who.namespace, plain.name),
-            template=msgspec.structs.replace(plain.template, queue=queue),
+            template=msgspec.structs.replace(
+                template,
+                queue=self._who.stored_queue(template.queue),
+                unique_key=self._stored_key(template.unique_key),
+                webhook=self._stored_webhook(template.webhook),
+            ),
         )
 
     def _outwards(self, stored: StoredSchedule) -> StoredSchedule:
-        queue = plain_branch(stored.template.queue)
+        template = stored.template
+        webhook = template.webhook
+        if webhook is not None:
+            webhook = msgspec.structs.replace(webhook, queue=plain_queue(webhook.queue))
         return msgspec.structs.replace(
             stored,
             name=plain_queue(stored.name),
-            template=msgspec.structs.replace(stored.template, queue=queue),
+            template=msgspec.structs.replace(
+                template,
+                queue=plain_branch(template.queue),
+                unique_key=plain_key(template.unique_key),
+                webhook=webhook,
+            ),
         )
+
+    def _stored_key(self, key: str | None) -> str | None:
+        return None if key is None else stored_key(self._who.namespace, key)
+
+    def _stored_webhook(self, webhook: Webhook | None) -> Webhook | None:
+        if webhook is None:
+            return None
+        queue = stored_queue(self._who.namespace, webhook.queue)
+        return msgspec.structs.replace(webhook, queue=queue)
 
     def _plan(self, plan: SchedulePlan) -> SchedulePlan:
         return msgspec.structs.replace(
@@ -113,6 +147,10 @@ class TenantSchedules:
             name = stored_queue(self._who.namespace, made_by.schedule)
             made_by = msgspec.structs.replace(made_by, schedule=name)
         inward = msgspec.structs.replace(
-            task, queue=self._who.stored_queue(task.queue), tick=made_by
+            task,
+            queue=self._who.stored_queue(task.queue),
+            unique_key=self._stored_key(task.unique_key),
+            webhook=self._stored_webhook(task.webhook),
+            tick=made_by,
         )
         return msgspec.structs.replace(tick, task=inward)

@@ -27,6 +27,7 @@ from mainspring.domain.task import (
     DEFAULT_TIMEOUT_SECONDS,
     NewTask,
 )
+from mainspring.domain.webhooks import Webhook
 from mainspring.ports.coordination import Epochs, Fence
 
 DEFAULT_TASK_PRIORITY: Final = 5
@@ -42,6 +43,9 @@ class TaskTemplate(msgspec.Struct, frozen=True, kw_only=True):
     timeout_seconds: float = DEFAULT_TIMEOUT_SECONDS
     max_retries: int = DEFAULT_MAX_RETRIES
     backoff: Backoff = Backoff()
+    group_key: str | None = None
+    unique_key: str | None = None
+    webhook: Webhook | None = None
 
 
 class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,6 +180,9 @@ class Committed(msgspec.Struct, frozen=True):
     is_stale: bool = False
     """It was not stored because the fence does not hold for its partition."""
 
+    met: tuple[datetime, ...] = ()
+    """The nominal times that became no task because a live one has their unique key."""
+
 
 class DueSchedules(msgspec.Struct, frozen=True):
     """Schedules to plan, the longest due first."""
@@ -214,6 +221,8 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
     lateness_seconds: float = 0.0
     decided_at: datetime
     task_id: UUID | None = None
+    """Its task; of a time skipped as `unique`, the live task that had its unique key."""
+
     task_status: str | None = None
     """The state of its task, as far as it is known."""
 
@@ -254,8 +263,10 @@ class ScheduleBook(Protocol):
         For each plan the revision is compared, the ticks and their tasks are stored, and the new
         state is saved, in one transaction. A tick is unique by schedule and nominal time: where
         one exists already nothing is stored and no task made, except that a buffered time becomes
-        what was decided on it, and a skipped one may still be backfilled. A schedule that someone
-        else is just changing is not waited for.
+        what was decided on it, and a skipped one may still be backfilled. Where a live task has the
+        unique key of a new one, the tick is skipped (`unique`) and has the id of the live one. A
+        schedule that someone else is just changing is not waited for, nor is a unique key in a
+        transaction that is still open.
         """
         ...
 

@@ -164,24 +164,49 @@ def carry_out(tables: ScheduleTables, plan: SchedulePlan) -> Committed:
         return Committed(is_stored=False)
     if plan.cancels_previous:
         _cancel_previous(tables, schedule.id)
-    started = []
-    for tick in plan.ticks:
-        if not store_tick(tables, schedule.id, tick):
+    started, met = [], []
+    for planned in plan.ticks:
+        twin = _twin(tables.tables, planned.task)
+        tick = planned if twin is None else _skipped(planned)
+        if not store_tick(tables, schedule.id, tick, twin):
             continue
         if tick.outcome is TickOutcome.SKIPPED:
             tables.count(schedule.id, f"skipped:{tick.reason}", tick.count)
         if tick.is_late:
             tables.count(schedule.id, "late", 1)
+        if twin is not None:
+            met.append(tick.nominal_at)
         if tick.task is not None:
             _submit(tables.tables, tick.task)
             started.append(tick.nominal_at)
     for run in plan.ended:
         _close(tables, run)
-    return Committed(is_stored=True, started=tuple(sorted(started)))
+    return Committed(is_stored=True, started=tuple(sorted(started)), met=tuple(sorted(met)))
 
 
-def store_tick(tables: ScheduleTables, schedule_id: UUID, tick: NewTick) -> bool:
-    """Store a tick unless its nominal time has one."""
+def _twin(tables: Tables, task: NewTask | None) -> UUID | None:
+    """Return the live task that has the unique key of a new one."""
+    if task is None or task.unique_key is None:
+        return None
+    return tables.unique.get((task.group_key or "", task.unique_key))
+
+
+def _skipped(tick: NewTick) -> NewTick:
+    """Return the tick of a run that is not made beside a live task of its unique key."""
+    return msgspec.structs.replace(
+        tick,
+        outcome=TickOutcome.SKIPPED,
+        reason=SkipReason.UNIQUE.value,
+        is_late=False,
+        start_by=None,
+        task=None,
+    )
+
+
+def store_tick(
+    tables: ScheduleTables, schedule_id: UUID, tick: NewTick, twin: UUID | None = None
+) -> bool:
+    """Store a tick unless its nominal time has one; `twin` was live in place of its task."""
     rows = tables.ticks.setdefault(schedule_id, {})
     known = rows.get(tick.nominal_at)
     stored = tick
@@ -200,7 +225,7 @@ def store_tick(tables: ScheduleTables, schedule_id: UUID, tick: NewTick) -> bool
     rows[tick.nominal_at] = TickRow(
         stored,
         tables.tables.now(),
-        task_id=None if tick.task is None else tick.task.id,
+        task_id=twin if tick.task is None else tick.task.id,
         start_by=tick.start_by,
     )
     return True
@@ -210,6 +235,9 @@ def _submit(tables: Tables, task: NewTask) -> None:
     row = new_row(task, tables.now())
     row.tick = task.tick
     tables.insert(row)
+    if task.webhook is not None:
+        tables.webhooks[row.id] = task.webhook
+        tables.queues.setdefault(task.webhook.queue, False)
     tables.board.post(Hint.READY)
 
 

@@ -63,6 +63,7 @@ RETRIED_CODES: Final = frozenset({"40P01", "40001"})
 """Deadlocks and serialisation failures: the server undid everything, so repeating is safe."""
 
 UNIQUE_VIOLATION: Final = "23505"
+LOCK_TIMEOUT: Final = "55P03"
 MOVING: Final = "MS001"
 """Raised by the guard of the migration 0017, and by nothing else."""
 

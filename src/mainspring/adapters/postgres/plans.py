@@ -5,10 +5,17 @@ from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
+from mainspring.adapters.postgres.failures import LOCK_TIMEOUT, UNIQUE_VIOLATION, sqlstates
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.partitions import fence_columns
 from mainspring.adapters.postgres.queries import QUERIES
-from mainspring.adapters.postgres.schedule_rows import ended_columns, plan_columns, schedule_of
+from mainspring.adapters.postgres.schedule_rows import (
+    ended_columns,
+    key_columns,
+    plan_columns,
+    schedule_of,
+)
+from mainspring.domain.errors import InvalidValue, StoreUnavailable
 from mainspring.domain.status import TaskStatus
 from mainspring.ports.coordination import Fence
 from mainspring.ports.hooks import HookPoint, NoHooks
@@ -30,6 +37,12 @@ _ENDED: Final = QUERIES["ended_runs"]
 _CLOSE: Final = QUERIES["close_runs"]
 _EXPIRE: Final = QUERIES["expire_starts"]
 _FIRST: Final = (UUID(int=0), datetime.fromisoformat("1970-01-01T00:00:00+00:00"))
+
+_PATIENCE: Final = "100ms"
+"""The longest wait for a unique key that someone's open transaction has."""
+
+_TRIES: Final = 5
+"""Looks for who has a unique key that was just taken; after that the next round is soon enough."""
 
 CANCELLED_BY_NEXT: Final = "a later run of its schedule took its place"
 NOT_STARTED: Final = "it had not started by its start deadline"
@@ -56,22 +69,55 @@ class Planning(StorePart):
         if not plans:
             return []
         await self._hooks.reach(HookPoint.TICK_BEFORE_INSERT)
-        rows = await self._main.fetch(
-            _COMMIT,
-            self._now(),
-            *plan_columns(plans),
-            CANCELLED_BY_NEXT,
-            *fence_columns(fence),
-            # What stands still between a statement and its commit keeps locks, so there is nothing
-            # between them unless a test wants it.
-            before_commit=None if isinstance(self._hooks, NoHooks) else self._inserted,
-        )
+        plain = [plan for plan in plans if not _is_unique(plan)]
+        unique = [plan for plan in plans if _is_unique(plan)]
+        rows = await self._commit(plain, fence) + await self._commit_unique(unique, fence)
         await self._hooks.reach(HookPoint.TICK_AFTER_COMMIT)
         if any(row["nominal_at"] is not None for row in rows):
             self._announcer.ready()
         if any(row["told"] for row in rows):
             self._announcer.cancel()
         return _answers(plans, rows)
+
+    async def _commit(
+        self, plans: Sequence[SchedulePlan], fence: Fence | None, patience: str | None = None
+    ) -> list[Any]:
+        if not plans:
+            return []
+        return await self._main.fetch(
+            _COMMIT,
+            self._now(),
+            *plan_columns(plans),
+            CANCELLED_BY_NEXT,
+            *fence_columns(fence),
+            *key_columns(plans),
+            patience,
+            # What stands still between a statement and its commit keeps locks, so there is nothing
+            # between them unless a test wants it.
+            before_commit=None if isinstance(self._hooks, NoHooks) else self._inserted,
+        )
+
+    async def _commit_unique(
+        self, plans: Sequence[SchedulePlan], fence: Fence | None
+    ) -> list[Any]:
+        """Carry out plans whose unique keys others may be about to take, or to give back.
+
+        Someone's open transaction with one of the keys holds up no other schedule, nor the partition:
+        what has to wait is left for the next round.
+        """
+        for _ in range(_TRIES):
+            try:
+                return await self._commit(plans, fence, _PATIENCE)
+            except InvalidValue as error:
+                if UNIQUE_VIOLATION not in sqlstates(error):
+                    raise
+            except StoreUnavailable as error:
+                if LOCK_TIMEOUT not in sqlstates(error):
+                    raise
+                if len(plans) == 1:
+                    return []
+                return [row for one in plans for row in await self._commit_unique([one], fence)]
+        return []
 
     async def report_problem(
         self, schedule: StoredSchedule, problem: str, seconds: float, fence: Fence | None = None
@@ -128,20 +174,28 @@ def _ended(row: Any) -> EndedRun:
     )
 
 
+def _is_unique(plan: SchedulePlan) -> bool:
+    return any(tick.task is not None and tick.task.unique_key is not None for tick in plan.ticks)
+
+
 def _answers(plans: Sequence[SchedulePlan], rows: Sequence[Any]) -> list[Committed]:
     started: dict[UUID, list[datetime]] = {}
+    met: dict[UUID, list[datetime]] = {}
     stale = {row["id"] for row in rows if row["stale"]}
     for row in rows:
         if row["stale"]:
             continue
         moments = started.setdefault(row["id"], [])
-        if row["nominal_at"] is not None:
+        if row["met"]:
+            met.setdefault(row["id"], []).append(row["nominal_at"])
+        elif row["nominal_at"] is not None:
             moments.append(row["nominal_at"])
     return [
         Committed(
             plan.schedule.id in started,
             tuple(sorted(started.get(plan.schedule.id, ()))),
             is_stale=plan.schedule.id in stale,
+            met=tuple(sorted(met.get(plan.schedule.id, ()))),
         )
         for plan in plans
     ]

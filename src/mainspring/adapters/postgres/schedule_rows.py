@@ -8,6 +8,7 @@ import msgspec
 
 from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.rows import backoff_columns, backoff_of
+from mainspring.adapters.postgres.webhooks import webhook_document, webhook_of
 from mainspring.domain.retry import Backoff, BackoffKind
 from mainspring.domain.schedule.state import ScheduleStatus
 from mainspring.domain.task import (
@@ -44,6 +45,9 @@ def schedule_of(row: Record) -> StoredSchedule:
             timeout_seconds=row["timeout_seconds"],
             max_retries=row["max_retries"],
             backoff=backoff_of(row["backoff_kind"], row["backoff"]),
+            group_key=row["group_key"],
+            unique_key=row["unique_key"],
+            webhook=webhook_of(row["webhook"]),
         ),
         spec=row["spec"],
         timezone=row["timezone"],
@@ -96,6 +100,9 @@ def schedule_row(schedule: StoredSchedule) -> tuple[Any, ...]:
         numbers or None,
         template.payload,
         schedule.spec,
+        template.group_key,
+        template.unique_key,
+        None if template.webhook is None else msgspec.json.encode(template.webhook).decode(),
     )
 
 
@@ -123,6 +130,18 @@ def plan_columns(plans: Sequence[SchedulePlan]) -> tuple[list[Any] | None, ...]:
         *_tick_columns(ticks),
         *_task_columns(ticks),
         *ended_columns([run for plan in plans for run in plan.ended]),
+    )
+
+
+def key_columns(plans: Sequence[SchedulePlan]) -> tuple[Any, ...]:
+    """Return the last arguments of `commit_plans`: the group and unique keys of the tasks, in their
+    order, and their webhooks.
+    """
+    tasks = [tick.task for plan in plans for tick in plan.ticks if tick.task is not None]
+    return (
+        _unless_all([task.group_key for task in tasks], None),
+        _unless_all([task.unique_key for task in tasks], None),
+        webhook_document(tasks),
     )
 
 

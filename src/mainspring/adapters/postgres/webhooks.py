@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from mainspring.domain.task import NewTask
+from mainspring.domain.webhooks import Webhook
 
 
 def webhook_document(tasks: Sequence[NewTask], without: Collection[int] = ()) -> str | None:
@@ -18,3 +19,8 @@ def webhook_document(tasks: Sequence[NewTask], without: Collection[int] = ()) ->
         if task.webhook is not None and place not in without
     ]
     return msgspec.json.encode(rows).decode() if rows else None
+
+
+def webhook_of(text: str | None) -> Webhook | None:
+    """Read the webhook of the runs of a schedule."""
+    return None if text is None else msgspec.json.decode(text, type=Webhook)

@@ -2,11 +2,15 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from itertools import count
 from uuid import UUID
 
 from mainspring.adapters.sharded.division import answered
 from mainspring.adapters.sharded.part import ShardedPart
-from mainspring.domain.ids import EPOCH, key_tail, partition_of
+from mainspring.domain.errors import InvalidValue
+from mainspring.domain.ids import EPOCH, deciding_key, key_tail, partition_of
+from mainspring.domain.namespaces import plain_key, plain_queue
+from mainspring.domain.values import shown
 from mainspring.ports.coordination import Fence, PartitionState
 from mainspring.ports.schedules import (
     Committed,
@@ -29,13 +33,15 @@ class ShardedSchedules(ShardedPart):
         return min((await self._division.wherever(lambda store: store.store_time())).values())
 
     async def create_schedule(self, schedule: StoredSchedule) -> bool:
-        """Store a new schedule."""
+        """Store a new schedule; raises `InvalidValue` if its runs could not be where its group is."""
+        check_place(schedule)
         return await self._division.named(
             schedule.name, lambda store: store.create_schedule(schedule)
         )
 
     async def replace_schedule(self, schedule: StoredSchedule) -> bool:
-        """Store a changed schedule if nobody changed it since."""
+        """Store a changed schedule if nobody changed it since; raises as `create_schedule` does."""
+        check_place(schedule)
         return await self._division.one(
             schedule.id, lambda store: store.replace_schedule(schedule), bool
         )
@@ -172,6 +178,34 @@ class ShardedSchedules(ShardedPart):
             return [None] * await store.forget_ticks(keep_days, left)
 
         return len(await self._division.in_turn(limit, forget))
+
+
+def check_place(schedule: StoredSchedule) -> None:
+    """Refuse a schedule whose runs could not be in the partition of their group or unique key.
+
+    The runs are stored together with their ticks, in the partition that the name of the schedule
+    decides; a limit holds, and a unique key is unique, within the shard of a partition.
+    """
+    template = schedule.template
+    key = deciding_key(template.group_key, template.unique_key, None)
+    if key is None or partition_of(UUID(int=key_tail(key))) == partition_of(schedule.id):
+        return
+    field = "unique_key" if template.group_key is None else "group_key"
+    name = plain_queue(schedule.name)
+    raise InvalidValue(
+        f"{field} is {shown(plain_key(key))}, whose tasks are in another partition than schedule "
+        f"{shown(name)}, and where there are several databases they have to be in the same one; "
+        f"name the schedule {plain_queue(name_beside(schedule.name, key))!r}, for example, or leave "
+        f"{field} out",
+        field=field,
+    )
+
+
+def name_beside(name: str, key: str) -> str:
+    """Return a name like this one for a schedule in the partition of a key."""
+    wanted = partition_of(UUID(int=key_tail(key)))
+    names = (f"{name}-{number}" for number in count(2))
+    return next(one for one in names if partition_of(UUID(int=key_tail(one))) == wanted)
 
 
 class ShardedEpochs(ShardedPart):

@@ -18,6 +18,7 @@ class SkipReason(StrEnum):
     * ``overlap``: an earlier run was unfinished
     * ``buffer_full``: an earlier run was unfinished, and enough times were waiting already
     * ``superseded``: a later time of the same plan would have cancelled it at once
+    * ``unique``: a live task, of this schedule or not, has the unique key of the run
     * ``stale_time``: the schedule does not have this time (any more)
     """
 
@@ -29,6 +30,7 @@ class SkipReason(StrEnum):
     OVERLAP = "overlap"
     BUFFER_FULL = "buffer_full"
     SUPERSEDED = "superseded"
+    UNIQUE = "unique"
     STALE_TIME = "stale_time"
 
 

@@ -3,7 +3,8 @@
 s.id, s.name, s.revision, s.status, s.note, s.version, s.cursor_version, s.next_nominal,
 s.last_nominal, s.runs, s.buffered, s.consecutive_failures, s.plan_at, s.timezone, s.zone_print,
 s.problem, s.problem_count, s.created_at, s.updated_at, s.task_type, s.queue, s.priority,
-s.timeout_seconds, s.max_retries, s.backoff_kind, s.backoff, s.payload, s.spec
+s.timeout_seconds, s.max_retries, s.backoff_kind, s.backoff, s.payload, s.spec, s.group_key,
+s.unique_key, s.webhook
 
 -- fragment: live_runs
 -- How many runs of a schedule are live: a probe of the task for each run not known to have ended.
@@ -29,22 +30,23 @@ SELECT coalesce($1::timestamptz, clock_timestamp()) AS now;
 
 -- name: create_schedule
 -- Nothing when the name is taken.
--- $1 now or NULL, $2-$24 as `schedule_rows.schedule_row` gives them.
+-- $1 now or NULL, $2-$27 as `schedule_rows.schedule_row` gives them.
 INSERT INTO mainspring.schedules (
     id, name, status, note, version, cursor_version, next_nominal, last_nominal, runs, buffered,
     consecutive_failures, plan_at, timezone, zone_print, task_type, queue, priority,
-    timeout_seconds, max_retries, backoff_kind, backoff, payload, spec, problem, problem_count,
-    created_at, updated_at)
+    timeout_seconds, max_retries, backoff_kind, backoff, payload, spec, group_key, unique_key, webhook,
+    problem, problem_count, created_at, updated_at)
 SELECT $2::uuid, $3, $4, $5, $6::integer, $7::integer, $8::timestamptz, $9::timestamptz, $10::bigint,
     $11::text::timestamptz[], $12::integer, $13::timestamptz, $14, $15, $16, $17, $18::smallint,
-    $19::float8, $20::integer, $21, $22::float8[], $23::text::json, $24::text::json, '', 0, n.now, n.now
+    $19::float8, $20::integer, $21, $22::float8[], $23::text::json, $24::text::json, $25, $26,
+    $27::text::json, '', 0, n.now, n.now
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) n
 ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: replace_schedule
 -- Everything but the id, the name and the counts, if nobody changed it since it was read.
--- $1 now or NULL, $2-$24 as for creating it, $25 the revision that was read.
+-- $1 now or NULL, $2-$27 as for creating it, $28 the revision that was read.
 UPDATE mainspring.schedules s SET
     revision = s.revision + 1, status = $4, note = $5, version = $6::integer,
     cursor_version = $7::integer, next_nominal = $8::timestamptz, last_nominal = $9::timestamptz,
@@ -52,8 +54,8 @@ UPDATE mainspring.schedules s SET
     plan_at = $13::timestamptz, timezone = $14, zone_print = $15, task_type = $16, queue = $17,
     priority = $18::smallint, timeout_seconds = $19::float8, max_retries = $20::integer,
     backoff_kind = $21, backoff = $22::float8[], payload = $23::text::json, spec = $24::text::json,
-    problem = '', problem_count = 0, updated_at = coalesce($1::timestamptz, clock_timestamp())
-WHERE s.id = $2::uuid AND s.name = $3 AND s.revision = $25::bigint AND s.deleted_at IS NULL
+    group_key = $25, unique_key = $26, webhook = $27::text::json, problem = '', problem_count = 0, updated_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE s.id = $2::uuid AND s.name = $3 AND s.revision = $28::bigint AND s.deleted_at IS NULL
 RETURNING s.id;
 
 -- name: get_schedule
@@ -137,12 +139,14 @@ FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock;
 -- deadline, $26 task; of each task $27 id, $28 type, $29 payload, $30 queue, $31 priority,
 -- $32 time, $33 timeout, $34 retries, $35-$36 back-off, $37-$39 schedule, nominal time and
 -- the one before; of each ended run $40 schedule, $41 nominal time, $42 status, $43 end;
--- $44 reason of cancellations; $45 partitions and $46 their epochs, or NULL for a person. A column
--- of a tick or task may be NULL: all have the default.
+-- $44 reason of cancellations; $45 partitions and $46 their epochs, or NULL for a person; of each task
+-- $47 group key and $48 unique key; $49 their webhooks as JSON; $50 the longest wait for a lock, such as
+-- '100ms', or NULL. A column of a tick or task may be NULL: all have the default.
 -- transition: submit
 -- transition: cancel_waiting
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+    FROM (SELECT CASE WHEN $50::text IS NOT NULL THEN set_config('lock_timeout', $50, true) END) patience
 ), planned AS MATERIALIZED (
     SELECT * FROM unnest(
         $2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::integer[], $7::timestamptz[],
@@ -172,7 +176,7 @@ WITH clock AS MATERIALIZED (
     FROM clock, planned p JOIN held h ON h.id = p.id
     WHERE s.id = ANY (ARRAY[p.id])
     RETURNING s.id, p.cancels
-), decided AS MATERIALIZED (
+), wanted AS MATERIALIZED (
     SELECT d.schedule_id, d.nominal_at, coalesce(d.outcome, 'task') AS outcome,
         coalesce(d.kind, 'scheduled') AS kind, d.reason, d.until_at, coalesce(d.count, 1) AS count,
         coalesce(d.exact, true) AS exact, d.lateness_seconds, coalesce(d.late, false) AS late,
@@ -184,6 +188,37 @@ WITH clock AS MATERIALIZED (
         AS d (schedule_id, nominal_at, outcome, kind, reason, until_at, count, exact,
             lateness_seconds, late, start_by, task_id)
     JOIN saved ON saved.id = d.schedule_id
+), twins AS MATERIALIZED (
+    -- What is live with the unique key of a new task, or comes before it here. A tick that there is
+    -- already makes no task; nobody adds one while the schedule is locked and as it was planned. What
+    -- others store meanwhile shows as a violation of the key, and then all of this is done again.
+    SELECT w.task_id, coalesce(live.id, w.first) AS id
+    FROM (
+        SELECT d.task_id, u.group_key, u.unique_key, first_value(d.task_id) OVER (
+            PARTITION BY coalesce(u.group_key, ''), u.unique_key ORDER BY d.nominal_at, d.task_id) AS first
+        FROM unnest($27::uuid[], $47::text[], $48::text[]) AS u (id, group_key, unique_key)
+        JOIN wanted d ON d.task_id = u.id
+        WHERE u.unique_key IS NOT NULL AND NOT EXISTS (
+            SELECT FROM mainspring.ticks k
+            WHERE k.schedule_id = d.schedule_id AND k.nominal_at = d.nominal_at
+                AND NOT (k.outcome = 'buffered' OR (k.outcome = 'skipped' AND d.kind = 'backfill'))
+            OFFSET 0)
+    ) w
+    LEFT JOIN LATERAL (
+        SELECT t.id FROM mainspring.tasks t
+        WHERE t.unique_key IS NOT NULL AND coalesce(t.group_key, '') = coalesce(w.group_key, '')
+            AND t.unique_key = w.unique_key
+        LIMIT 1
+    ) live ON true
+    WHERE coalesce(live.id, w.first) <> w.task_id
+), decided AS MATERIALIZED (
+    SELECT w.schedule_id, w.nominal_at, w.kind, w.until_at, w.count, w.exact, w.lateness_seconds,
+        coalesce(twins.id, w.task_id) AS task_id,
+        CASE WHEN twins.id IS NULL THEN w.outcome ELSE 'skipped' END AS outcome,
+        CASE WHEN twins.id IS NULL THEN w.reason ELSE 'unique' END AS reason,
+        CASE WHEN twins.id IS NULL THEN w.start_by END AS start_by,
+        w.late AND twins.id IS NULL AS late
+    FROM wanted w LEFT JOIN twins ON twins.task_id = w.task_id
 ), ticked AS (
     INSERT INTO mainspring.ticks AS k (
         schedule_id, nominal_at, decided_at, until_at, start_by, task_id, count, exact,
@@ -197,7 +232,7 @@ WITH clock AS MATERIALIZED (
         lateness_seconds = excluded.lateness_seconds,
         reason = coalesce(excluded.reason, k.reason), ended_at = NULL, task_status = NULL
     WHERE k.outcome = 'buffered' OR (k.outcome = 'skipped' AND excluded.kind = 'backfill')
-    RETURNING k.schedule_id, k.nominal_at, k.outcome, k.task_id
+    RETURNING k.schedule_id, k.nominal_at, k.outcome, k.reason, k.task_id
 ), counted AS (
     INSERT INTO mainspring.schedule_counts AS c (schedule_id, what, count)
     SELECT x.schedule_id, x.what, sum(x.count) FROM (
@@ -220,20 +255,30 @@ WITH clock AS MATERIALIZED (
 ), made AS (
     INSERT INTO mainspring.tasks (
         id, task_type, payload, queue, priority, scheduled_at, created_at, timeout_seconds,
-        max_retries, backoff_kind, backoff, schedule, nominal_at, previous_nominal_at)
+        max_retries, backoff_kind, backoff, schedule, nominal_at, previous_nominal_at, group_key,
+        unique_key, status)
     SELECT n.id, n.task_type, n.payload::json, coalesce(n.queue, 'default'),
         coalesce(n.priority, 5), greatest(n.scheduled_at, clock.now), clock.now,
         coalesce(n.timeout, 300), coalesce(n.retries, 3), coalesce(n.backoff_kind, 'exponential'),
-        n.backoff::float8[], n.schedule, n.nominal_at, n.previous_at
+        n.backoff::float8[], n.schedule, n.nominal_at, n.previous_at, n.group_key, n.unique_key,
+        CASE WHEN n.group_key IS NULL THEN 'pending' ELSE 'coming' END
     FROM clock, unnest(
         $27::uuid[], $28::text[], $29::text[], $30::text[], $31::smallint[], $32::timestamptz[],
         $33::float8[], $34::integer[], $35::text[], $36::text[], $37::text[], $38::timestamptz[],
-        $39::timestamptz[])
+        $39::timestamptz[], $47::text[], $48::text[])
         AS n (id, task_type, payload, queue, priority, scheduled_at, timeout, retries,
-            backoff_kind, backoff, schedule, nominal_at, previous_at)
+            backoff_kind, backoff, schedule, nominal_at, previous_at, group_key, unique_key)
     JOIN ticked k ON k.task_id = n.id
-    WHERE k.outcome = 'task'
-), previous AS MATERIALIZED (
+    WHERE k.outcome = 'task' AND (coalesce(n.group_key, n.unique_key) IS NULL
+        OR mainspring.check_run_key_v1(coalesce(n.group_key, n.unique_key)))
+    -- In the order in which submissions take unique keys.
+    ORDER BY n.unique_key COLLATE "C", n.group_key COLLATE "C", n.nominal_at
+    RETURNING id
+), given AS MATERIALIZED (
+    SELECT w.* FROM json_to_recordset($49::text::json)
+        AS w (task_id uuid, url text, events text[], sign text, queue text)
+    JOIN made ON made.id = w.task_id
+), {{keep_webhooks}}, previous AS MATERIALIZED (
     -- The runs that were there before this statement.
     SELECT t.id, t.status = 'running' AS running
     FROM saved
@@ -260,7 +305,11 @@ WITH clock AS MATERIALIZED (
 ), buried AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
     SELECT {{moved}}, attempts, 'cancelled', clock.now, $44 FROM gone, clock
-), closed AS (
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'cancelled' AS event,
+        clock.now AS at, NULL::text AS error, $44::text AS reason
+    FROM gone, clock
+), {{webhooks}}, closed AS (
     UPDATE mainspring.ticks k SET
         ended_at = coalesce(e.ended_at, clock.now), task_status = e.status
     FROM clock, unnest($40::uuid[], $41::timestamptz[], $42::text[], $43::timestamptz[])
@@ -270,11 +319,12 @@ WITH clock AS MATERIALIZED (
         AND k.ended_at IS NULL
 )
 SELECT saved.id, NULL::timestamptz AS nominal_at, EXISTS (SELECT FROM told) AS told,
-    false AS stale FROM saved
+    false AS stale, false AS met FROM saved
 UNION ALL
-SELECT k.schedule_id, k.nominal_at, NULL, false FROM ticked k WHERE k.outcome = 'task'
+SELECT k.schedule_id, k.nominal_at, NULL, false, k.outcome = 'skipped' FROM ticked k
+WHERE k.outcome = 'task' OR (k.outcome = 'skipped' AND k.reason = 'unique')
 UNION ALL
-SELECT p.id, NULL, NULL, true FROM planned p
+SELECT p.id, NULL, NULL, true, false FROM planned p
 WHERE $45::smallint[] IS NOT NULL
     AND mainspring.partition_of(p.id) NOT IN (SELECT f.partition FROM fenced f);
 
@@ -372,7 +422,11 @@ WITH clock AS MATERIALIZED (
 ), buried AS (
     INSERT INTO mainspring.task_history ({{moved}}, attempts, status, completed_at, reason)
     SELECT {{moved}}, attempts, 'cancelled', clock.now, $3 FROM gone, clock
-), ticked AS (
+), endings AS (
+    SELECT id, fencing_token, task_type, queue, attempt_count, 'cancelled' AS event,
+        clock.now AS at, NULL::text AS error, $3::text AS reason
+    FROM gone, clock
+), {{webhooks}}, ticked AS (
     UPDATE mainspring.ticks k SET
         start_by = NULL,
         outcome = CASE WHEN g.id IS NULL THEN k.outcome ELSE 'skipped' END,
