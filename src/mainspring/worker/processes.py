@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import subprocess
-import tempfile
 from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
@@ -13,7 +12,7 @@ from mainspring.core.registry import Mode
 from mainspring.worker.channel import Channel
 from mainspring.worker.held import Held
 from mainspring.worker.messages import Ready, Start, Stop, ToAgent
-from mainspring.worker.steps import NOBODY, PAGE_BYTES, StepPage
+from mainspring.worker.steps import NOBODY, StepPage, page_file
 
 TERMINATE_SECONDS: Final = 0.5
 """Between asking a process group to end and ending it."""
@@ -89,8 +88,7 @@ class RunnerProcess:
         tied to its parent's life by the kernel. Raises `OSError`.
         """
         self._socket, theirs = socket.socketpair()
-        with theirs, tempfile.TemporaryFile() as shared:
-            shared.truncate(PAGE_BYTES)
+        with theirs, page_file() as shared:
             self._page = StepPage(shared.fileno())
             self._process = subprocess.Popen(
                 [*self._command, "--fd", str(theirs.fileno())],

@@ -8,9 +8,12 @@ their numbers, so the last number tells.
 """
 
 import mmap
+import os
+import sys
+import tempfile
 from collections.abc import Coroutine, Generator
 from types import coroutine
-from typing import Any, Final
+from typing import IO, Any, Final
 
 NOBODY: Final = 0
 
@@ -19,6 +22,21 @@ _TASK_BEGAN: Final = 1
 _THREAD_BEGAN: Final = 2
 _CELLS: Final = 3
 PAGE_BYTES: Final = 8 * _CELLS
+
+
+def page_file() -> IO[bytes]:
+    """Return the file of a new page, whose descriptor is for both sides. Raises `OSError`.
+
+    In memory where the system has such files. Elsewhere it is written in full: a page that is not
+    on the disk yet ends whoever looks at it, by a signal, once the disk has no room for it.
+    """
+    if sys.platform == "linux":
+        file: IO[bytes] = os.fdopen(os.memfd_create("mainspring"), "wb")
+    else:
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - it is for who asked
+    file.write(bytes(PAGE_BYTES))
+    file.flush()
+    return file
 
 
 class StepPage:

@@ -1,6 +1,7 @@
 """The child's side, message by message, in this process."""
 
 import asyncio
+import sys
 import tempfile
 import threading
 from collections import deque
@@ -29,7 +30,7 @@ from mainspring.worker.messages import (
     StopReason,
 )
 from mainspring.worker.runner import Parts, Runner
-from mainspring.worker.steps import NOBODY, PAGE_BYTES, StepPage
+from mainspring.worker.steps import NOBODY, StepPage, page_file
 from manual_clock import ManualClock
 from unit.worker.making import make_lease
 
@@ -59,8 +60,7 @@ class Mailbox:
 
 @pytest.fixture
 def page() -> Iterator[StepPage]:
-    with tempfile.TemporaryFile() as shared:
-        shared.truncate(PAGE_BYTES)
+    with page_file() as shared:
         page = StepPage(shared.fileno())
     yield page
     page.close()
@@ -91,6 +91,17 @@ async def waits() -> None:
 
 def start(number: int, task_type: str, **changes: Any) -> Start:
     return Start(number, 0.5, make_lease(task_type=task_type, **changes), CERTAIN_UNTIL)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has files in memory")
+def test_a_page_needs_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    # A page on a disk that is full ends whoever looks at it.
+    monkeypatch.setattr(tempfile, "tempdir", "/does/not/exist")
+    with page_file() as shared:
+        page = StepPage(shared.fileno())
+    page.task_began(1)
+    assert page.has_task_begun(1)
+    page.close()
 
 
 async def test_an_attempt_runs_and_its_ending_is_told(page: StepPage) -> None:
