@@ -32,6 +32,9 @@ class Talk:
         self.is_ours = False
         """Whether what was asked last is a statement of the product."""
 
+        self.is_dead = False
+        """Nothing passes any more."""
+
     def hear(self, data: bytes) -> None:
         """Take note of what the client sends."""
         if (parsed := _PARSED.match(data)) is not None and _OURS in parsed[2]:
@@ -47,10 +50,14 @@ class Proxy:
         self._target = (host, port)
         self._pipes: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
+        self._talks: set[Talk] = set()
         self._open = {"requests": asyncio.Event(), "replies": asyncio.Event()}
         self.release()
         self.swallow_requests = False
         self.swallow_replies = False
+        self.swallow_statements = False
+        """Connections come up, and die with their first statement."""
+
         self.swallowed = asyncio.Event()
         self.lose_replies = 0
         """So many of the next answers that say that something was committed are lost, with their
@@ -69,10 +76,16 @@ class Proxy:
         for each in self._open.values():
             each.set()
 
+    def forget(self) -> None:
+        """Let all connections that there are die without a word, as when the other machine does."""
+        for talk in self._talks:
+            talk.is_dead = True
+
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         far_reader, far_writer = await asyncio.open_connection(*self._target)
         self._writers |= {writer, far_writer}
         talk = Talk()
+        self._talks.add(talk)
         for pipe in (
             self._pipe(reader, far_writer, "requests", talk),
             self._pipe(far_reader, writer, "replies", talk),
@@ -93,7 +106,9 @@ class Proxy:
         try:
             while data := await reader.read(65536):
                 await self._open[what].wait()
-                if getattr(self, f"swallow_{what}"):
+                if what == "requests" and self.swallow_statements and data[:1] in (b"P", b"Q"):
+                    talk.is_dead = True
+                if talk.is_dead or getattr(self, f"swallow_{what}"):
                     self.swallowed.set()
                     continue
                 if what == "requests":

@@ -11,7 +11,11 @@ import pytest
 from fixtures.postgres import PostgresServer
 from integration.postgres.proxy import Proxy, proxy_to
 from integration.postgres.steps import claim, completed, new_task, submit
+from mainspring.adapters.postgres.checkup import server_facts, way_to
+from mainspring.adapters.postgres.migrate import plan
 from mainspring.adapters.postgres.pool import PoolOptions
+from mainspring.adapters.postgres.safety import inspect
+from mainspring.adapters.postgres.shards import read_label
 from mainspring.adapters.postgres.store import PostgresStore, open_store
 from mainspring.domain.errors import (
     MigrationNeeded,
@@ -135,6 +139,37 @@ async def test_a_deaf_server_is_given_up_in_time(proxied: tuple[Proxy, PostgresS
     await refused_in_time(store.queues())
     proxy.swallow_requests = False
     assert len(await until_it_works(lambda: claim(store))) == 1
+
+
+async def test_connections_that_died_without_a_word_cost_one_call(
+    proxied: tuple[Proxy, PostgresStore],
+) -> None:
+    proxy, store = proxied
+    await asyncio.gather(*(store.queues() for _ in range(4)))
+    proxy.forget()
+    await refused_in_time(store.queues())
+    await store.queues()
+
+
+async def test_a_server_that_falls_silent_once_it_is_connected_is_given_up_in_time(
+    proxied: tuple[Proxy, PostgresStore],
+) -> None:
+    proxy, store = proxied
+    options = store._connections.options
+    wakeups = store.wakeups()
+    proxy.swallow_statements = True
+    hints, *_ = await asyncio.gather(
+        wakeups.wait(30.0),
+        refused_in_time(open_store(options)),
+        refused_in_time(inspect(options.dsn)),
+        refused_in_time(server_facts(options.dsn)),
+        refused_in_time(way_to(options.dsn)),
+        refused_in_time(plan(options.dsn)),
+        refused_in_time(read_label(options.dsn)),
+    )
+    # Whoever is not heard any more is told to look.
+    assert hints == frozenset(Hint)
+    await wakeups.close()
 
 
 async def test_a_write_whose_reply_is_swallowed_is_of_unknown_outcome_and_repeatable(

@@ -73,6 +73,13 @@ class KeptConnections:
         if self._closed:
             self._returned.set()
 
+    def drop_free(self) -> None:
+        """Cut what is free: new connections are opened for those who come next."""
+        free = [connection for connection, _ in self._free]
+        self._free.clear()
+        for connection in free:
+            connection.terminate()
+
     async def close(self, seconds: float) -> None:
         """Close what is free, wait so long for what is taken, and cut the rest."""
         self._closed = True

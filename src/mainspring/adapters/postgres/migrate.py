@@ -72,7 +72,7 @@ async def migrate(dsn: str, known: Sequence[Migration] | None = None) -> list[Mi
     Raises `UnsupportedServer`, `MigrationDrift` or `StoreUnavailable`.
     """
     known = migrations() if known is None else known
-    connection = await _connected(dsn)
+    connection = await _connected(dsn, is_bounded=False)
     try:
         return [migration for migration in known if await _apply(connection, migration, known)]
     except DRIVER_ERRORS as error:
@@ -86,7 +86,7 @@ async def grant_services(dsn: str, role: str) -> None:
 
     Raises `InvalidValue` when there is no such role.
     """
-    connection = await _connected(dsn)
+    connection = await _connected(dsn, is_bounded=False)
     try:
         await connection.execute(_GRANT, role)
     except asyncpg.UndefinedObjectError:
@@ -140,9 +140,11 @@ async def check(
     return label
 
 
-async def _connected(dsn: str, *, session: bool = True) -> asyncpg.Connection:
-    """Connect without bounds on how long a statement takes: a migration may be long."""
-    unbounded = {"statement_timeout": "0"} if session else {}
+async def _connected(
+    dsn: str, *, session: bool = True, is_bounded: bool = True
+) -> asyncpg.Connection:
+    """Connect. Not `is_bounded`: a statement may take as long as it likes, as a migration does."""
+    unbounded = {} if is_bounded else {"statement_timeout": "0"}
     connection = await connect(dsn, session=session, **unbounded)
     version = connection.get_server_version()
     if version.major < SERVER_MIN:

@@ -25,7 +25,9 @@ from mainspring.adapters.postgres.queries import Query
 
 CONNECT_SECONDS: Final = 3.0
 STATEMENT_SECONDS: Final = 4.0
-DEADLINE_SECONDS: Final = 4.5
+_ON_THE_WAY_SECONDS: Final = 0.5
+DEADLINE_SECONDS: Final = STATEMENT_SECONDS + _ON_THE_WAY_SECONDS
+CLOSE_SECONDS: Final = 0.3
 _REPEATS: Final = 5
 
 SESSION: Final = {
@@ -71,14 +73,32 @@ class PoolOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.direct_dsn or (None if self.pooled else self.dsn)
 
 
+class _Alone(asyncpg.Connection):
+    """A connection outside of any pool. A server that does not answer keeps nobody from closing."""
+
+    async def close(self, *, timeout: float | None = CLOSE_SECONDS) -> None:
+        """Say goodbye, or hang up when nobody answers."""
+        with suppress(*DRIVER_ERRORS):
+            async with asyncio.timeout(timeout):
+                await super().close()
+
+
 async def connect(dsn: str, *, session: bool = True, **settings: str) -> asyncpg.Connection:
-    """Open one connection outside of any pool, or raise the domain's error for why not."""
+    """Open one connection outside of any pool, or raise the domain's error for why not.
+
+    Statements on it raise `TimeoutError` a little after the time that the server gives them, which
+    is that of a pool unless `settings` name another: one that does not answer holds nobody up.
+    """
+    chosen = {**(SESSION if session else {}), **settings}
+    given_seconds = int(chosen.get("statement_timeout", SESSION["statement_timeout"])) / 1000
     try:
         return await asyncpg.connect(
             dsn,
             timeout=CONNECT_SECONDS,
+            command_timeout=given_seconds + _ON_THE_WAY_SECONDS if given_seconds else None,
+            connection_class=_Alone,
             statement_cache_size=0,
-            server_settings={**(SESSION if session else {}), **settings} or None,
+            server_settings=chosen or None,
         )
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=False, server=server_of(dsn)) from error
@@ -115,6 +135,10 @@ class Pool:
             async with asyncio.timeout_at(deadline):
                 return await self._settled(query, arguments, sent, before_commit)
         except DRIVER_ERRORS as error:
+            if sent.sent and isinstance(error, TimeoutError):
+                # The server bounds a statement by less, so it is not the statement. Whatever holds
+                # up this answer, a server that is gone for instance, holds up the others as well.
+                self._kept.drop_free()
             wrote = sent.sent and query.writes
             server = server_of(self._options.dsn)
             raise translated(error, wrote=wrote, server=server) from error
