@@ -11,7 +11,7 @@ from mainspring.api.limits import Headers
 from mainspring.api.routes import Route
 from mainspring.core.access import ANONYMOUS, Authenticator, Principal
 from mainspring.core.following import Stay
-from mainspring.domain.errors import Forbidden, Unauthenticated, Unavailable
+from mainspring.domain.errors import Forbidden, MainspringError, Unauthenticated
 from mainspring.ports.clock import Clock
 
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -87,7 +87,7 @@ class Doorkeeper:
     async def _check(self) -> None:
         while self._streams and self._authenticator is not None:
             await self._clock.sleep(_CHECK_SECONDS)
-            with suppress(Unavailable):
+            with suppress(MainspringError):
                 valid = await self._authenticator.still_valid(set(self._streams))
                 for who in self._streams.keys() - valid:
                     for stay in self._streams[who]:

@@ -25,7 +25,7 @@ from prometheus_client.registry import Collector, CollectorRegistry
 
 from mainspring.core.access import ANONYMOUS, Principal
 from mainspring.core.shedding import Shedder
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import MainspringError
 from mainspring.domain.namespaces import plain_queue
 from mainspring.domain.priority import level_of
 from mainspring.ports.clock import Clock
@@ -100,7 +100,7 @@ class Metrics(Collector):
         """Look at the store until cancelled."""
         while True:
             began = self._clock.monotonic()
-            with suppress(Unavailable):
+            with suppress(MainspringError):
                 await self.look()
             took = self._clock.monotonic() - began
             await self._clock.sleep(max(COLLECT_SECONDS, _SHARE * took))

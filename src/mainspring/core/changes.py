@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 from uuid import UUID
 
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import MainspringError
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Task
 from mainspring.ports.clock import Clock
@@ -81,7 +81,7 @@ class Changes:
             await self._clock.sleep(max(PAUSE_SECONDS, _SECONDS_PER_TASK * len(self._watchers)))
             ids = list(self._watchers)
             for at in range(0, len(ids), _BATCH_TASKS):
-                with suppress(Unavailable):
+                with suppress(MainspringError):
                     self._tell(await self._reader.places(ids[at : at + _BATCH_TASKS]))
 
     def _tell(self, places: dict[UUID, Place]) -> None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from mainspring.domain.errors import InvalidValue, Overloaded, Unavailable
+from mainspring.domain.errors import InvalidValue, MainspringError, Overloaded
 from mainspring.domain.priority import Level, level_of
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import COUNT_MAX, Backlog, TaskReader
@@ -124,7 +124,7 @@ class Shedder:
         """Look at the backlog once and decide."""
         began = self._clock.monotonic()
         pressure = Pressure(self.pressure.backlogs, reachable=False)
-        with contextlib.suppress(Unavailable):
+        with contextlib.suppress(MainspringError):
             seconds = await self._answer_seconds()
             if seconds > _SLOW_SECONDS:
                 # An answer that waited for the end of an outage says nothing of what is now.

@@ -2,10 +2,11 @@
 
 import asyncio
 import importlib
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -36,12 +37,16 @@ from mainspring.core.session import Session
 from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
 from mainspring.domain.errors import InvalidConfiguration, InvalidValue
 from mainspring.ports.access import Tokens
-from mainspring.ports.clock import IdSource
+from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.whole import WholeStore
 from mainspring.wiring.entrance import check_exposure, exposures, tls_of, tokens_of
 from mainspring.wiring.graphql import graphql_routes
 
 Tell = Callable[[str], None]
+Duty = Callable[[], Awaitable[None]]
+
+_LOGGER: Final = logging.getLogger("mainspring.api")
+_AGAIN_SECONDS: Final = 1.0
 
 
 class ApiServices:
@@ -69,9 +74,9 @@ class ApiServices:
             self.gateway, self.schedules, self.doorkeeper, is_on=settings.graphql
         )
 
-    def duties(self) -> list[Coroutine[Any, Any, None]]:
+    def duties(self) -> list[Duty]:
         """Return what runs in the background."""
-        return [self.shedder.run(), self.metrics.run()]
+        return [self.shedder.run, self.metrics.run]
 
     async def close(self) -> None:
         """End streams, write what is waiting, and let submissions arrive; the store stays open."""
@@ -121,7 +126,7 @@ async def api_running(
     listener = listen(settings.host, settings.port)
     services = ApiServices(store, settings)
     application = rest_application(services, store)
-    duties = [asyncio.create_task(duty) for duty in services.duties()]
+    duties = [asyncio.create_task(_go_on(duty, services.clock)) for duty in services.duties()]
     if services.tokens is not None:
         duties.append(asyncio.create_task(_fetch_keys(services.tokens, tell)))
     try:
@@ -140,8 +145,7 @@ async def api_running(
     finally:
         for duty in duties:
             duty.cancel()
-            with suppress(asyncio.CancelledError):
-                await duty
+        await asyncio.gather(*duties, return_exceptions=True)
         await services.close()
 
 
@@ -166,6 +170,16 @@ async def _fetch_keys(tokens: Tokens, tell: Tell) -> None:
     problem = await tokens.renew()
     if problem:
         tell(f"warning: no token can be accepted yet: {problem}")
+
+
+async def _go_on(duty: Duty, clock: Clock) -> None:
+    """Keep a duty going through faults of our own: figures that stand still look like calm."""
+    while True:
+        try:
+            await duty()
+        except Exception:
+            _LOGGER.exception("a duty of the API failed and starts again")
+        await clock.sleep(_AGAIN_SECONDS)
 
 
 async def _has_keys(store: WholeStore) -> bool:
