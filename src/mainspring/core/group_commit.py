@@ -19,6 +19,7 @@ from mainspring.domain.errors import (
     MainspringError,
     OutcomeUnknown,
     PartitionMoving,
+    SetupError,
     StoreUnavailable,
     Unavailable,
 )
@@ -236,7 +237,7 @@ class GroupCommit:
 
     async def _refused(self, batch: list[_Item], error: Exception) -> list[_Item]:
         """One task that the store refuses must not fail its neighbours: halve until it is alone."""
-        if len(batch) == 1 or isinstance(error, Unavailable):
+        if len(batch) == 1 or isinstance(error, Unavailable | SetupError):
             _answer_all(batch, error)
             return []
         middle = len(batch) // 2

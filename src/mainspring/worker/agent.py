@@ -198,7 +198,7 @@ class Agent:
             for place, held in enumerate(reporting):
                 try:
                     is_held = await send_progress(self._store, held)
-                except Unavailable:
+                except MainspringError:
                     self._attempts.report_again(reporting[place:])
                     raise
                 if not is_held:
@@ -257,7 +257,7 @@ class Agent:
             self._attempts.room.clear()
             await first_of(left, self._attempts.room)
         await self._fleet.close()
-        with suppress(Unavailable, TimeoutError):
+        with suppress(MainspringError, TimeoutError):
             async with asyncio.timeout(_STORE_SECONDS):
                 await self._claimer.idle.wait()
                 await self._attempts.unlocked()

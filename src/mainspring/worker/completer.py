@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from mainspring.domain.errors import OutcomeUnknown, StaleLease, Unavailable
+from mainspring.domain.errors import OutcomeUnknown, SetupError, StaleLease, Unavailable
 from mainspring.domain.task import (
     Cancelled,
     CommittedElsewhere,
@@ -148,7 +148,9 @@ class Completer:
             await self._store_progress(batch)
             settling = await self._without_committed(batch)
             answers = await self._store.settle([_settlement(item) for item in settling])
-        except Unavailable as error:
+        except (Unavailable, SetupError) as error:
+            # A store that refuses everybody, as with a password that was changed, says nothing of
+            # these endings either.
             for item in batch:
                 item.is_uncertain = item.is_uncertain or isinstance(error, OutcomeUnknown)
             return batch

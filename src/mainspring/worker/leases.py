@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
-from mainspring.domain.errors import Unavailable
+from mainspring.domain.errors import MainspringError
 from mainspring.domain.task import Renewal
 from mainspring.worker.held import Held, Holdings
 from mainspring.worker.messages import StopReason
@@ -40,7 +40,7 @@ class LeaseKeeper:
         self._stop = stop
         self._is_failing = False
         self._cancel_hint = asyncio.Event()
-        self._apart: set[asyncio.Task[bool]] = set()
+        self._apart: asyncio.Task[None] | None = None
 
     async def keep(self) -> None:
         """Renew all leases regularly, for ever."""
@@ -57,10 +57,11 @@ class LeaseKeeper:
         together = [
             each for each in self._holdings.values() if each.is_settling or not each.is_committing
         ]
-        for each in self._holdings.values():
-            if each.is_committing and not each.is_settling:
-                # Its row is locked by the handler's transaction, so this answer may take long.
-                self._renew_apart(each)
+        apart = [
+            each for each in self._holdings.values() if each.is_committing and not each.is_settling
+        ]
+        if apart and (self._apart is None or self._apart.done()):
+            self._apart = asyncio.get_running_loop().create_task(self._renew_each(apart))
         answers = await asyncio.gather(*map(self._renew_batches, self._by_part(together)))
         return all(answers)
 
@@ -112,7 +113,7 @@ class LeaseKeeper:
             try:
                 async with asyncio.timeout(self._heartbeat_seconds):
                     renewals = await self._store.watch([held.reference for held in batch])
-            except (Unavailable, TimeoutError):
+            except (MainspringError, TimeoutError):
                 return
             self._learn(batch, renewals, None)
 
@@ -130,7 +131,7 @@ class LeaseKeeper:
                 renewals = await self._store.heartbeat(
                     [held.reference for held in batch], self._lease_seconds
                 )
-        except (Unavailable, TimeoutError) as error:
+        except (MainspringError, TimeoutError) as error:
             if not self._is_failing:
                 self._log.warning(
                     "leases could not be renewed; trying again",
@@ -163,10 +164,13 @@ class LeaseKeeper:
     def _is_current(self, held: Held) -> bool:
         return self._holdings.get(held.number) is held and not held.is_settling
 
-    def _renew_apart(self, held: Held) -> None:
-        renewal = asyncio.get_running_loop().create_task(self._renew([held]))
-        self._apart.add(renewal)
-        renewal.add_done_callback(self._apart.discard)
+    async def _renew_each(self, leases: Iterable[Held]) -> None:
+        """Renew one after the other: each may have to wait for the handler's transaction, which has
+        its row, and takes a connection for so long.
+        """
+        for held in leases:
+            if self._is_current(held):
+                await self._renew([held])
 
     async def _hinted(self, seconds: float) -> bool:
         try:

@@ -10,7 +10,7 @@ import structlog
 from mainspring.adapters.memory.store import MemoryStore
 from mainspring.adapters.system import SystemChance, SystemIds
 from mainspring.core.registry import Mode, Registry
-from mainspring.domain.errors import StoreUnavailable
+from mainspring.domain.errors import MainspringError, SetupError, StoreUnavailable
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import Completed, NewTask, Released, Settlement
 from mainspring.ports.store import ClaimRequest
@@ -27,13 +27,13 @@ class Slow(MemoryStore):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
         self.batches: list[int] = []
-        self.is_away = False
+        self.refusal: MainspringError | None = None
         self.gate = asyncio.Event()
         self.gate.set()
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
-        if self.is_away:
-            raise StoreUnavailable("away")
+        if self.refusal is not None:
+            raise self.refusal
         self.batches.append(len(settlements))
         await self.gate.wait()
         return await super().settle(settlements)
@@ -92,16 +92,19 @@ async def test_batches_form_while_others_are_on_their_way(scene: Scene) -> None:
     assert scene.holdings == {}
 
 
-async def test_an_ending_outlives_an_outage_that_is_longer_than_its_lease(scene: Scene) -> None:
+@pytest.mark.parametrize("refusal", [StoreUnavailable("away"), SetupError("no such password")])
+async def test_an_ending_outlives_an_outage_that_is_longer_than_its_lease(
+    scene: Scene, refusal: MainspringError
+) -> None:
     (held,) = await scene.hold(1)
-    scene.store.is_away = True
+    scene.store.refusal = refusal
     scene.completer.add(held, Completed())
     for _ in range(30):
         await scene.clock.sleeping()
         scene.clock.advance(5)
     await scene.clock.sleeping()
     assert held.expires_at < scene.clock.monotonic()
-    scene.store.is_away = False
+    scene.store.refusal = None
     scene.clock.advance(5)
     await scene.completer.finish()
     assert (scene.stats.completed, scene.stats.abandoned) == (1, 0)
@@ -125,7 +128,7 @@ async def test_what_cannot_be_stored_in_time_is_given_up_when_the_worker_ends(
     scene: Scene,
 ) -> None:
     (held,) = await scene.hold(1)
-    scene.store.is_away = True
+    scene.store.refusal = StoreUnavailable("away")
     scene.completer.add(held, Released())
     await scene.clock.sleeping()
     await scene.completer.close()

@@ -1,5 +1,6 @@
 """When a lease counts as held and when not, with a clock that moves by hand."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -8,7 +9,7 @@ import structlog
 from mainspring.adapters.memory.store import MemoryStore
 from mainspring.adapters.system import SystemChance, SystemIds
 from mainspring.core.registry import Mode, Registry
-from mainspring.domain.errors import StoreUnavailable
+from mainspring.domain.errors import MainspringError, SetupError, StoreUnavailable
 from mainspring.domain.task import LeaseRef, NewTask, Renewal
 from mainspring.ports.store import ClaimRequest
 from mainspring.worker.held import Held, Holdings
@@ -25,12 +26,18 @@ class Remote(MemoryStore):
     def __init__(self, clock: ManualClock) -> None:
         super().__init__(clock)
         self.clock = clock
-        self.is_away = False
+        self.refusal: MainspringError | None = None
+        self.may_answer_one = asyncio.Event()
+        self.may_answer_one.set()
+        self.asked: list[int] = []
         self.takes_seconds = 0.0
 
     async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
-        if self.is_away:
-            raise StoreUnavailable("away")
+        if self.refusal is not None:
+            raise self.refusal
+        self.asked.append(len(leases))
+        if len(leases) == 1:
+            await self.may_answer_one.wait()
         answers = await super().heartbeat(leases, lease_seconds)
         self.clock.advance(self.takes_seconds)
         return answers
@@ -85,9 +92,12 @@ async def test_a_lease_counts_from_when_its_renewal_was_sent(scene: Scene) -> No
     assert held.expires_at == 80.0
 
 
-async def test_a_failed_renewal_says_nothing_until_the_lease_is_over(scene: Scene) -> None:
+@pytest.mark.parametrize("refusal", [StoreUnavailable("away"), SetupError("no such password")])
+async def test_a_failed_renewal_says_nothing_until_the_lease_is_over(
+    scene: Scene, refusal: MainspringError
+) -> None:
     await scene.hold()
-    scene.store.is_away = True
+    scene.store.refusal = refusal
     for _ in range(2):
         scene.clock.advance(20)
         assert not await scene.keeper.renew_all()
@@ -147,6 +157,20 @@ async def test_a_handler_that_completes_its_own_task_is_not_told_that_it_lost_it
     await scene.store.rescue(1)
     scene.keeper._learn([held], await scene.store.heartbeat([held.reference], 60.0), 61.0)
     assert scene.stopped == []
+
+
+async def test_handlers_that_lock_their_rows_take_one_connection_together(scene: Scene) -> None:
+    held = await scene.hold(5)
+    for each in held[:3]:
+        each.is_committing = True
+    scene.store.may_answer_one.clear()
+    for _ in range(3):
+        assert await scene.keeper.renew_all()
+    assert sorted(scene.store.asked) == [1, 2, 2, 2]
+    scene.store.may_answer_one.set()
+    assert scene.keeper._apart is not None
+    await scene.keeper._apart
+    assert sorted(scene.store.asked) == [1, 1, 1, 2, 2, 2]
 
 
 async def test_one_lease_is_renewed_on_request(scene: Scene) -> None:
