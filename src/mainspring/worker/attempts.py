@@ -238,7 +238,14 @@ class Attempts:
 
     async def _enter(self, held: Held) -> None:
         """Let an exclusive task start when it has its lock."""
-        seconds = await self.exclusion.take(held)
+        seconds: float | None = BACK_SECONDS
+        try:
+            seconds = await self.exclusion.take(held)
+        finally:
+            # Whatever goes wrong, its lease must not be kept for an attempt that never starts.
+            await self._entered(held, seconds)
+
+    async def _entered(self, held: Held, seconds: float | None) -> None:
         if held.is_settling or held.number not in self._holdings:
             await self.exclusion.give_up(held)
         elif seconds is not None:
@@ -258,8 +265,10 @@ class Attempts:
             self._lock_in(self._leave(held, ending))
 
     async def _leave(self, held: Held, ending: Ending | CommittedElsewhere) -> None:
-        await self.exclusion.give_up(held)
-        self.completer.add(held, ending)
+        try:
+            await self.exclusion.give_up(held)
+        finally:
+            self.completer.add(held, ending)
 
     def _lock_in(self, steps: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(steps)

@@ -28,17 +28,22 @@ class SharedLocks(MemoryLocks):
     is_away = False
     asked = 0
 
+    def __init__(self, clock: SystemClock) -> None:
+        super().__init__(clock)
+        self.faults: set[str] = set()
+        """What fails the next time in a way that nobody foresaw."""
+
     async def acquire(self, name: str, owner: str, seconds: float) -> Grant | Refusal:
         self.asked += 1
-        self._look()
+        self._look("acquire")
         return await super().acquire(name, owner, seconds)
 
     async def extend(self, name: str, owner: str, seconds: float) -> bool:
-        self._look()
+        self._look("extend")
         return await super().extend(name, owner, seconds)
 
     async def release(self, name: str, owner: str) -> bool:
-        self._look()
+        self._look("release")
         return await super().release(name, owner)
 
     async def is_free(self, task_id: UUID) -> bool:
@@ -47,9 +52,12 @@ class SharedLocks(MemoryLocks):
         await MemoryLocks.release(self, name, "test")
         return isinstance(answer, Grant)
 
-    def _look(self) -> None:
+    def _look(self, what: str) -> None:
         if self.is_away:
             raise LocksUnavailable("away")
+        if what in self.faults:
+            self.faults.remove(what)
+            raise RuntimeError(what)
 
 
 @pytest.fixture
@@ -112,6 +120,16 @@ async def test_without_locks_exclusive_tasks_wait_and_others_do_not(
     locks.is_away = False
     (task,) = await bench.ended(waiting)
     assert (task.status, task.attempt_count) == (TaskStatus.COMPLETED, 1)
+
+
+async def test_a_fault_of_the_locks_keeps_no_task_for_ever(
+    bench: Bench, locks: SharedLocks
+) -> None:
+    bench.start(**QUICK)
+    locks.faults = {"acquire", "release"}
+    (task,) = await bench.ended(await bench.submit("asleep", {"log": bench.log, "seconds": 0.0}))
+    assert (task.status, task.attempt_count) == (TaskStatus.COMPLETED, 1)
+    assert not locks.faults
 
 
 async def test_a_handler_whose_lock_is_lost_is_stopped_and_its_task_goes_back(
