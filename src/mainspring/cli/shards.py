@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,6 +53,10 @@ def list_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
         rows.append((name, state, spans(partitions) if partitions else "-", version or "-"))
     if not as_json:
         print_table(("SHARD", "STATE", "PARTITIONS", "MAP"), rows)
+    with suppress(StoreUnavailable):
+        move = asyncio.run(_moving().move_state(settings))
+        if move is not None:
+            note(str(move))
 
 
 @shards.command("add")

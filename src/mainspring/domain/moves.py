@@ -31,6 +31,41 @@ class StoredMove(msgspec.Struct, frozen=True):
         return all(shard_map.owners[one] == self.move.target for one in self.move.partitions)
 
 
+class MoveState(msgspec.Struct, frozen=True):
+    """How far a move is that has not ended, and whether anybody is at it."""
+
+    move: Move
+    is_decided: bool
+    is_attended: bool
+    """A process holds the lock under which partitions are moved."""
+
+    refused_seconds: float | None
+    """For how long the source has refused the partitions; None: it does not, or they are elsewhere
+    already."""
+
+    def __str__(self) -> str:
+        """Say it in a sentence, with what is to be done."""
+        move = self.move
+        what = (
+            f"the partitions {spans(move.partitions)} move from shard {move.source + 1} to shard "
+            f"{move.target + 1}"
+        )
+        if self.refused_seconds is not None:
+            what += f", and have been refused for {self.refused_seconds:.1f} s"
+        if self.is_attended:
+            return what
+        if self.is_decided:
+            return (
+                f"{what}: that is decided, and nobody is at it; a scheduler finishes it, and so "
+                "does `mainspring shards move --resume`"
+            )
+        lets_go = "a scheduler lets go of them; " if self.refused_seconds is not None else ""
+        return (
+            f"{what}, and nobody is at it; {lets_go}run `mainspring shards move --resume` to go "
+            "on, or `mainspring shards move --cancel` to take it back"
+        )
+
+
 def read_partitions(words: Sequence[str]) -> tuple[int, ...]:
     """Return the partitions that people name: numbers and ranges such as `3`, `8-15` or `1,4-6`.
 

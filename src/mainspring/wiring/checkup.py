@@ -11,8 +11,6 @@ from mainspring.adapters.postgres.checkup import ServerFacts, held_snapshot, ser
 from mainspring.adapters.postgres.safety import Severity, inspect
 from mainspring.config import Settings, shard_settings, unknown_variables
 from mainspring.domain.errors import MainspringError, StoreUnavailable
-from mainspring.domain.partitions import spans
-from mainspring.domain.shards import ShardLabel
 from mainspring.wiring.checkup_database import database_findings
 from mainspring.wiring.checkup_roles import role_findings
 from mainspring.wiring.connecting import direct_url
@@ -22,6 +20,7 @@ from mainspring.wiring.findings import Finding
 from mainspring.wiring.ready_queue import ready_queue_findings
 from mainspring.wiring.replicas import replica_findings
 
+_MOVING: Final = "mainspring.wiring.moving"
 _SHARDS: Final = "mainspring.wiring.shards"
 """Loaded only where there are several."""
 
@@ -74,13 +73,10 @@ async def _of_shards(settings: Settings) -> Finding:
             "others go on"
         )
         return Finding("shards", ok=False, detail=detail)
-    refused = [one for _, label in labels if isinstance(label, ShardLabel) for one in label.moving]
-    if refused:
-        detail = (
-            f"the partitions {spans(refused)} move to another shard and are refused meanwhile; if "
-            "no `mainspring shards move` runs, run it with --resume"
-        )
-        return Finding("shards", ok=False, detail=detail)
+    move = await importlib.import_module(_MOVING).move_state(settings)
+    if move is not None:
+        is_well = move.is_attended and move.refused_seconds is None
+        return Finding("shards", ok=is_well, detail=str(move))
     return Finding("shards", ok=True, detail=f"{len(labels)} databases in order, under one map")
 
 

@@ -1,5 +1,8 @@
 """A scheduler: the duties that keep an installation going."""
 
+import importlib
+from typing import Final
+
 from mainspring.adapters.postgres.queued import QueuedStore
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.config import Settings
@@ -18,6 +21,9 @@ from mainspring.scheduler.placement import PlacementWatch
 from mainspring.scheduler.planner import Alert, MissedRuns, Planner
 from mainspring.scheduler.rescuer import RESCUE_SECONDS, Rescuer
 from mainspring.scheduler.service import SchedulerService
+
+_MOVING: Final = "mainspring.wiring.moving"
+"""Loaded only where there are several databases."""
 
 
 def scheduler_ownership(
@@ -55,6 +61,8 @@ def scheduler_service(
     rescue_seconds = min(RESCUE_SECONDS, settings.lease_seconds / 2)
     duties: list[Service] = [ownership, PlacementWatch(store, loop)]
     parts = store.parts()
+    if len(parts) > 1:
+        duties.append(importlib.import_module(_MOVING).move_watch(settings, store, loop))
     for number, part in enumerate(parts, 1):
         duties += [
             Planner(part, clock, chance, SystemIds(), alert=alert, ownership=ownership),

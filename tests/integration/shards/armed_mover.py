@@ -1,49 +1,67 @@
-"""Moves partitions and kills itself at a named point.
+"""Moves partitions and sends itself a signal at a named point.
 
 Its argument is the list of databases. Each line that it reads is a move: the partitions, the shard
-counted from 0, and the point; it answers with the exit code.
+counted from 0, the point, the signal, and for how many seconds it refuses at most. It answers with
+`stopped` and the process if that stands still, and with the exit code in the end: `TAKEN_OVER` for
+one that was.
 """
 
 import asyncio
 import dataclasses
+import logging
 import os
 import signal
 import sys
 
+from integration.shards.movers import TAKEN_OVER
+from mainspring.adapters.postgres.moving.end import TakenOver
 from mainspring.config import Settings
 from mainspring.domain.moves import read_partitions
 from mainspring.ports.hooks import HookPoint
 from mainspring.wiring.moving import removals
 
+_LOGGER = logging.getLogger("mainspring.shards")
+
 
 class Armed:
-    """`ports.hooks.Hooks`: ends this process at once."""
+    """`ports.hooks.Hooks`: sends this process a signal, once."""
 
-    def __init__(self, point: HookPoint) -> None:
-        self.point = point
+    def __init__(self, point: HookPoint, number: signal.Signals) -> None:
+        self.point: HookPoint | None = point
+        self.number = number
 
     async def reach(self, point: HookPoint) -> None:
         if point is self.point:
-            os.kill(os.getpid(), signal.SIGKILL)
+            self.point = None
+            os.kill(os.getpid(), self.number)
 
 
-async def main(url: str, partitions: str, target: str, point: str) -> None:
+async def main(
+    url: str, partitions: str, target: str, point: str, number: str, seconds: str
+) -> None:
     settings = dataclasses.replace(Settings(), database_url=url)
-    mover = removals(settings, print, hooks=Armed(HookPoint(point)))
+    hooks = Armed(HookPoint(point), signal.Signals[number])
+    mover = removals(settings, _LOGGER.info, hooks=hooks, freeze_seconds=float(seconds))
     await mover.move(read_partitions([partitions]), int(target))
 
 
-def in_child(url: str, partitions: str, target: str, point: str) -> int:
+def in_child(url: str, words: list[str]) -> int:
     """Move in a process of its own, which needs no time to start; return how that ended."""
     child = os.fork()
     if child == 0:
+        code = 1
         try:
-            asyncio.run(main(url, partitions, target, point))
+            asyncio.run(main(url, *words))
+            code = 0
+        except TakenOver:
+            code = TAKEN_OVER
         finally:
-            os._exit(0)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            os._exit(code)
+    while os.WIFSTOPPED(status := os.waitpid(child, os.WUNTRACED)[1]):
+        print("stopped", child, flush=True)
+    return os.waitstatus_to_exitcode(status)
 
 
 if __name__ == "__main__":
     for line in sys.stdin:
-        print(in_child(sys.argv[1], *line.split()), flush=True)
+        print(in_child(sys.argv[1], line.split()), flush=True)

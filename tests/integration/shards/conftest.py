@@ -2,6 +2,8 @@
 
 import asyncio
 import dataclasses
+import os
+import random
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,11 +15,13 @@ import pytest
 
 from fixtures.postgres import RECYCLED, PostgresServer, free_port
 from integration.postgres.proxy import Proxy
+from integration.shards.movers import Movers, open_movers
+from integration.shards.traffic import Traffic
 from mainspring.adapters.system import SystemIds
 from mainspring.config import Settings
 from mainspring.domain.ids import moved_into
 from mainspring.domain.task import NewTask
-from mainspring.wiring.store import migrate
+from mainspring.wiring.store import migrate, open_session
 
 TABLES = (
     *("tasks", "dead_letters", "task_history", "queues", "workers", "idempotency", "schedules"),
@@ -129,3 +133,30 @@ async def two(
         for table in TABLES:
             await connection.execute(f"DELETE FROM mainspring.{table}")
         await connection.close()
+
+
+@pytest.fixture
+async def fresh(dsns: list[str], tmp_path: Path) -> tuple[Settings, list[str]]:
+    """Settings for two new shards, and where they are."""
+    settings = dataclasses.replace(
+        Settings(), database_url=",".join(dsns), data_dir=tmp_path, grpc_port=-1
+    )
+    await migrate(settings)
+    return settings, dsns
+
+
+@pytest.fixture
+async def traffic(fresh: tuple[Settings, list[str]]) -> AsyncIterator[Traffic]:
+    seed = int(os.environ.get("MOVE_SEED", random.randrange(2**32)))
+    session = await open_session(fresh[0])
+    traffic = Traffic(session, seed)
+    await traffic.start()
+    yield traffic
+    await traffic.stop()
+    await session.close()
+
+
+@pytest.fixture
+async def movers(fresh: tuple[Settings, list[str]]) -> AsyncIterator[Movers]:
+    async with open_movers(fresh[0].database_url) as movers:
+        yield movers

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from fixtures.postgres import PostgresServer
+from integration.shards.movers import Stopping, Stops, Waiting
 from mainspring import Mainspring
 from mainspring.adapters.postgres.moving.end import End
 from mainspring.adapters.postgres.moving.mover import Mover, Tools
@@ -49,19 +50,6 @@ def settings_of(dsns: list[str], folder: Path) -> Settings:
 
 def task_in(partition: int, **fields: object) -> NewTask:
     return NewTask(id=moved_into(SystemIds().task_id(), [partition]), task_type="t", **fields)  # type: ignore[arg-type]
-
-
-class Stops(Exception):
-    """Ends a mover in the middle."""
-
-
-class Stopping:
-    def __init__(self, point: HookPoint) -> None:
-        self.point = point
-
-    async def reach(self, point: HookPoint) -> None:
-        if point is self.point:
-            raise Stops
 
 
 async def test_one_installation_is_divided(
@@ -288,19 +276,6 @@ async def test_shards_and_moves_behind_pgbouncer(
         task.id for task in tasks
     }
     await store.close()
-
-
-class Waiting:
-    """Holds a mover up at a point."""
-
-    def __init__(self, point: HookPoint) -> None:
-        self.point = point
-        self.reached, self.goes = asyncio.Event(), asyncio.Event()
-
-    async def reach(self, point: HookPoint) -> None:
-        if point is self.point:
-            self.reached.set()
-            await self.goes.wait()
 
 
 async def execute(dsn: str, statement: str) -> None:

@@ -14,6 +14,7 @@ import asyncpg
 import msgspec
 import pytest
 
+from integration.shards.movers import Waiting
 from integration.shards.traffic import CLOCK, insisted
 from mainspring.adapters.system import SystemIds
 from mainspring.config import Settings
@@ -41,19 +42,6 @@ def grouped(group_key: str, count: int) -> list[NewTask]:
         NewTask(id=ids.task_id(group_key), task_type="t", queue="q", group_key=group_key)
         for _ in range(count)
     ]
-
-
-class Waiting:
-    """Holds a mover up at a point."""
-
-    def __init__(self, point: HookPoint) -> None:
-        self.point = point
-        self.reached, self.goes = asyncio.Event(), asyncio.Event()
-
-    async def reach(self, point: HookPoint) -> None:
-        if point is self.point:
-            self.reached.set()
-            await self.goes.wait()
 
 
 class Crew:

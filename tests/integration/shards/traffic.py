@@ -17,6 +17,7 @@ from mainspring.core.routed_commits import commits_on
 from mainspring.core.schedules import Change
 from mainspring.core.session import Session
 from mainspring.domain.errors import Unavailable
+from mainspring.domain.ids import partition_of
 from mainspring.domain.limits import Limit
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import (
@@ -61,7 +62,7 @@ class Traffic:
         self.runs: Counter[UUID] = Counter()
         self.ended: Counter[UUID] = Counter()
         self.lost: list[UUID] = []
-        self.refused = 0
+        self.refused: list[str] = []
         self._going = True
         self._loops: list[asyncio.Task[None]] = []
 
@@ -103,10 +104,14 @@ class Traffic:
             fingerprint="f" if key else None,
             group_key=group,
         )
+        began = CLOCK.monotonic()
         try:
             answer = await self.commits.submit(task, 10.0, first=True)
-        except Unavailable:
-            self.refused += 1
+        except Unavailable as error:
+            waited = CLOCK.monotonic() - began
+            said = f"after {waited:.2f} s, partition {partition_of(task.id)}: {error!r}"
+            self.refused.append(said)
+            print(said)
             raise
         self.accepted.add(answer.id)
         if key is not None:

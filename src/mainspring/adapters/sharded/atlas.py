@@ -27,10 +27,15 @@ class Atlas:
         self.moving: frozenset[int] = frozenset()
         """Partitions that their shard refuses for now, as far as this process knows."""
 
+        self._labels: dict[int, ShardLabel] = {}
         self._is_short = max(shard_map.owners) >= len(self._shards)
         self._asked = 0
         self._served = 0
         self._lock = asyncio.Lock()
+
+    def labels(self) -> list[ShardLabel]:
+        """Return what each shard said last of itself."""
+        return [*self._labels.values()]
 
     def number_of(self, task_id: UUID) -> int:
         """Return the shard of a task or a schedule; raises `StoreUnavailable` for one that this
@@ -57,9 +62,15 @@ class Atlas:
         lost = (one for one, owner in enumerate(self.map.owners) if owner not in here)
         return self.moving.union(lost)
 
-    def holds_back(self, task_id: UUID) -> bool:
-        """Return whether there is no use in asking about a task now."""
+    def is_moving(self, task_id: UUID) -> bool:
+        """Return whether the partition of a task is refused for now by the shard that keeps it."""
         return bool(self.moving) and partition_of(task_id) in self.moving
+
+    def holds_back(self, task_id: UUID) -> bool:
+        """Return whether there is no use in asking about a task now. Who asks a lost shard is told
+        that it is lost.
+        """
+        return self.is_moving(task_id) and not self._shards[self.number_of(task_id)].is_lost
 
     async def refresh(self) -> None:
         """Read the map again: what is known afterwards is at least as new as this call. Callers
@@ -84,8 +95,9 @@ class Atlas:
                 self.map = label.map
                 self._is_short = max(label.map.owners) >= len(self._shards)
                 _LOGGER.info("the map of shards has version %d now", self.map.version)
-        if labels:
-            self.moving = leaving(labels, self.map)
+        # One that did not answer just now refuses what it refused before.
+        self._labels |= {label.shard: label for label in labels}
+        self.moving = leaving(self.labels(), self.map)
 
     def changed(self, ids: Collection[UUID], before: ShardMap) -> bool:
         """Return whether any of these is in another shard than by an earlier map."""

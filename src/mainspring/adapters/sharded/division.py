@@ -171,7 +171,7 @@ class Division:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         await self.atlas.refresh()
-        while any(self.atlas.holds_back(one) for one in ids):
+        while any(self.atlas.is_moving(one) for one in ids):
             if loop.time() >= until:
                 return False
             await self.directory.clock.sleep(LOOK_SECONDS)

@@ -13,7 +13,7 @@ from mainspring.adapters.sharded.schedules import ShardedEpochs, ShardedSchedule
 from mainspring.adapters.sharded.shard import Shard
 from mainspring.adapters.sharded.tasks import ShardedTasks
 from mainspring.adapters.sharded.wakeups import ShardedWakeups
-from mainspring.domain.shards import ShardMap
+from mainspring.domain.shards import ShardLabel, ShardMap
 from mainspring.ports.clock import Clock
 from mainspring.ports.store import Wakeups
 from mainspring.ports.whole import WholeStore
@@ -68,6 +68,12 @@ class ShardedStore(
     def lost_partitions(self) -> frozenset[int]:
         """Return the partitions whose shard does not answer, or refuses them for now."""
         return self._division.atlas.unreachable()
+
+    def labels(self) -> list[ShardLabel]:
+        """Return what each shard said last of itself, which was within the last second or two if it
+        answers.
+        """
+        return self._division.atlas.labels()
 
     def wakeups(self) -> Wakeups:
         """Return a new listener for the hints of all shards."""

@@ -27,7 +27,15 @@ _SESSION: Final[dict[str, Any]] = {
 
 
 class TakenOver(Conflict):
-    """Another process is at this move now, or has ended it."""
+    """Another process is at this move now, has let go of its partitions, or has ended it."""
+
+    def __init__(self, message: str = "", *, field: str | None = None) -> None:
+        super().__init__(
+            message
+            or "another process has taken this move over, or a scheduler has let go of the "
+            "partitions; `mainspring shards list` says where it stands",
+            field=field,
+        )
 
 
 class End:
@@ -49,6 +57,11 @@ class End:
         """Connect, again if it was connected."""
         await self.close()
         self._connection = await connect(self._dsn, session=True, **_SESSION)
+
+    async def reopen_if_closed(self) -> None:
+        """Connect unless it is connected."""
+        if self._connection is None:
+            await self.open()
 
     async def close(self) -> None:
         """Cut the connection. Safe to call twice."""
@@ -76,22 +89,29 @@ class End:
         move = Move(tuple(row["partitions"]), row["source"], row["target"])
         return StoredMove(row["id"], move)
 
-    async def take(self, stored: StoredMove, runner: UUID) -> str:
-        """Begin a move here or take it over, so that who was at it before changes nothing more.
-        Returns how far it has come.
+    async def refusal(self) -> tuple[float, bool] | None:
+        """Return for how many seconds partitions have been refused here, and whether that is longer
+        than who moves them would; None while nothing is refused.
+        """
+        with self.translating(wrote=False):
+            row = await self.connection.fetchrow(STATEMENTS["read_refusal"].sql)
+        return None if row is None else (row["seconds"], row["is_overdue"])
+
+    async def take(self, stored: StoredMove, runner: UUID, *, anew: bool = True) -> str:
+        """Take a move over, so that who was at it before changes nothing more here; ``anew``: or
+        begin it. Returns how far it has come.
+
+        Raises `TakenOver` for one that has ended, unless ``anew``.
         """
         move = stored.move
+        begun = (move.source, move.target, list(move.partitions)) if anew else ()
+        name = "begin_move" if anew else "take_move"
         with self.translating(wrote=True):
-            places = await self.connection.fetchval(
-                STATEMENTS["take_move"].sql,
-                stored.id,
-                runner,
-                move.source,
-                move.target,
-                list(move.partitions),
-            )
-        if places is None:
+            places = await self.connection.fetchval(STATEMENTS[name].sql, stored.id, runner, *begun)
+        if places is None and anew:
             raise Conflict(f"shard {self.shard + 1} takes part in another move already")
+        if places is None:
+            raise TakenOver
         self._claim = (stored.id, runner)
         return str(places)
 
@@ -107,7 +127,7 @@ class End:
                     await self.connection.fetchrow(STATEMENTS["hold_move"].sql, *self._claim)
                     is None
                 ):
-                    raise TakenOver("another process has taken this move over; leave it to that")
+                    raise TakenOver
                 yield self.connection
 
     def translating(self, *, wrote: bool) -> "_Translating":

@@ -6,14 +6,13 @@ version of the map decides the move. Before it the move can be taken back, after
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
 import asyncpg
 import msgspec
 
-from mainspring.adapters.postgres.failures import RETRIED_CODES, sqlstates
 from mainspring.adapters.postgres.moving.copying import (
     BATCH_ROWS,
     Copying,
@@ -22,6 +21,7 @@ from mainspring.adapters.postgres.moving.copying import (
     deleted,
 )
 from mainspring.adapters.postgres.moving.end import End, TakenOver
+from mainspring.adapters.postgres.moving.guarding import Guarding, kept_by_others, patiently
 from mainspring.adapters.postgres.moving.statements import STATEMENTS
 from mainspring.adapters.postgres.moving.tables import (
     Table,
@@ -31,7 +31,6 @@ from mainspring.adapters.postgres.moving.tables import (
 )
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.domain.errors import Conflict, MainspringError, StoreUnavailable
-from mainspring.domain.ids import PARTITIONS
 from mainspring.domain.moves import StoredMove
 from mainspring.domain.shards import ShardMap
 from mainspring.ports.clock import Clock
@@ -44,11 +43,6 @@ CHANGES: Final = 5000
 FEW_CHANGES: Final = 200
 """So many rows are copied so quickly that it is not worth another round without the guard."""
 
-LOCK_SECONDS: Final = 60.0
-"""So long the tables are tried for before the move gives up."""
-
-_LOCK_PAUSE_SECONDS: Final = 0.2
-_LOCKED: Final = RETRIED_CODES | {"55P03"}
 _CHANGE_MAP: Final = QUERIES["change_map"].sql
 _SETTLE_MAP: Final = QUERIES["settle_map"].sql
 
@@ -87,6 +81,7 @@ class Mover:
         self._target = ends[stored.move.target]
         self._partitions = list(stored.move.partitions)
         self._copying = Copying(self._source, self._target, self._partitions)
+        self._guarding = Guarding(self._source, self._partitions, tools.clock)
         self._tables: list[Table] = []
         self._places: dict[str, tuple[Any, ...]] = {}
 
@@ -98,11 +93,12 @@ class Mover:
         await self._begin()
         seconds = 0.0
         if not await self._is_decided():
+            if await self._source.refusal() is not None:
+                # Whoever was at it before is gone, and it takes a while until that is due again.
+                await self._guarding.let_go()
             await self._copy()
             seconds = await self._switch()
-        await self._release()
-        await self._purge()
-        await self._end()
+        await self._finish()
         return seconds
 
     async def cancel(self) -> None:
@@ -114,22 +110,47 @@ class Mover:
             )
         async with self._target.writing() as connection:
             await connection.execute(STATEMENTS["note_places"].sql, "{}")
-        await self._unfreeze()
-        await self._stop_noting()
+        await self._guarding.let_go()
+        await self._guarding.stop_noting()
         await self._delete_long(self._target)
         for end in (self._source, self._target):
             async with end.writing() as connection:
                 await connection.execute(STATEMENTS["end_move"].sql, self._stored.id)
 
+    async def relieve(self) -> bool:
+        """Take over from a process that is at the move no more, so that nothing is refused: finish
+        what is decided, let go of the partitions if it is not. Returns whether it was decided.
+
+        Source and target have to be connected to. Raises `TakenOver` when it has ended.
+        """
+        await self._take(anew=False)
+        if not await self._is_decided():
+            await self._guarding.let_go()
+            return False
+        for end in self._ends:
+            await end.reopen_if_closed()
+        await self._read_tables()
+        await self._finish()
+        return True
+
     async def _begin(self) -> None:
+        places = await self._take(anew=True)
+        await self._read_tables()
+        self._places = read_places(places, self._tables)
+
+    async def _take(self, *, anew: bool) -> str:
         """Take the move over, in the target first: there it is decided."""
-        places = await self._target.take(self._stored, self._runner)
-        await self._source.take(self._stored, self._runner)
+        places = await self._target.take(self._stored, self._runner, anew=anew)
+        # Who comes later waits for both, so that it has the move in the source later, too.
+        async with self._target.writing():
+            await self._source.take(self._stored, self._runner, anew=anew)
+        await self._reach(HookPoint.MOVE_AFTER_RECORD)
+        return places
+
+    async def _read_tables(self) -> None:
         self._tables, self._queues = await tables_in(
             self._source.connection, self._target.connection
         )
-        self._places = read_places(places, self._tables)
-        await self._reach(HookPoint.MOVE_AFTER_RECORD)
 
     async def _is_decided(self) -> bool:
         label = await self._target.label()
@@ -140,7 +161,7 @@ class Mover:
 
     async def _copy(self) -> None:
         """Copy the long tables while they are written to, then what was written meanwhile."""
-        await self._patiently(self._note)
+        await self._guarding.note()
         await self._make_months()
         if not self._places:
             await self._delete_long(self._target)
@@ -154,16 +175,12 @@ class Mover:
                 break
         await self._reach(HookPoint.MOVE_AFTER_COPY)
 
-    async def _note(self) -> None:
-        async with self._source.writing() as connection:
-            await connection.execute(STATEMENTS["short_locks"].sql)
-            await connection.execute(STATEMENTS["note_changes"].sql, self._partitions)
-
     async def _make_months(self) -> None:
         with self._source.translating(wrote=False):
             rows = await self._source.connection.fetch(STATEMENTS["months"].sql)
+        clock = self._tools.clock
         for row in rows:
-            await self._patiently(lambda month=row["month"]: self._make_month(month))  # type: ignore[misc]
+            await patiently(clock, lambda month=row["month"]: self._make_month(month))  # type: ignore[misc]
 
     async def _make_month(self, month: Any) -> None:
         with self._target.translating(wrote=True):
@@ -200,18 +217,19 @@ class Mover:
 
     async def _switch(self) -> float:
         """Refuse writes, copy the rest and decide the move, or let writes go on again."""
-        await self._patiently(self._guard)
+        after = self._map.moved(self._partitions, self._target.shard)
+        await self._guarding.refuse(after, self._tools.freeze_seconds)
         began = self._tools.clock.monotonic()
         try:
             await self._reach(HookPoint.MOVE_AFTER_FREEZE)
             async with asyncio.timeout(self._tools.freeze_seconds):
-                await self._patiently(self._decide)
+                await patiently(self._tools.clock, self._decide)
         except TakenOver:
             raise
         except (MainspringError, TimeoutError, asyncio.CancelledError) as error:
             is_decided = await self._was_decided_after_all()
             if not is_decided:
-                await self._unfreeze()
+                await self._guarding.let_go()
             if isinstance(error, TimeoutError) and not is_decided:
                 raise StoreUnavailable(
                     f"the last rows were not copied within {self._tools.freeze_seconds:g} s, so "
@@ -219,24 +237,18 @@ class Mover:
                 ) from None
             if isinstance(error, asyncio.CancelledError) or not is_decided:
                 raise
-        self._map = self._map.moved(self._partitions, self._target.shard)
+        self._map = after
         await self._reach(HookPoint.MOVE_AFTER_SWITCH)
         return self._tools.clock.monotonic() - began
-
-    async def _guard(self) -> None:
-        """Refuse, from now on and in the source, whatever is not its own after the move."""
-        after = self._map.moved(self._partitions, self._target.shard)
-        async with self._source.writing() as connection:
-            await connection.execute(STATEMENTS["short_locks"].sql)
-            await connection.execute(STATEMENTS["guard"].sql, _others(after, self._source.shard))
-            await connection.execute(STATEMENTS["mark_moving"].sql, self._partitions)
-            # Who plans for them has an old epoch from now on, and leaves them alone.
-            await connection.execute(STATEMENTS["drop_owners"].sql, self._partitions)
 
     async def _decide(self) -> None:
         """Copy the last rows and change the map in one transaction of the target."""
         after = self._map.moved(self._partitions, self._target.shard)
         async with self._target.writing() as connection:
+            # Who takes over from a process that stands still waits for this transaction.
+            await connection.execute(
+                STATEMENTS["bound_idling"].sql, round(max(1.0, self._tools.freeze_seconds) * 1000)
+            )
             # They stay noted until the move is over, in case that this is to be done again.
             numbers = [0]
             while numbers:
@@ -252,7 +264,7 @@ class Mover:
             if await connection.fetchval(STATEMENTS["has_guard"].sql):
                 # Late, because it holds up whoever writes to the target until the commit.
                 await connection.execute(STATEMENTS["short_locks"].sql)
-                others = _others(after, self._target.shard)
+                others = kept_by_others(after, self._target.shard)
                 await connection.execute(STATEMENTS["guard"].sql, others)
             await _write_map(connection, after)
             await self._reach(HookPoint.MOVE_BEFORE_SWITCH)
@@ -293,11 +305,17 @@ class Mover:
         async with self._target.writing():
             return self._stored.is_decided((await self._target.label()).map)
 
+    async def _finish(self) -> None:
+        """Do what is left of a decided move."""
+        await self._release()
+        await self._purge()
+        await self._end()
+
     async def _release(self) -> None:
         """Let go of what workers and schedulers look at in the source, and tell every shard."""
         async with self._source.writing() as connection:
             await _write_map(connection, self._map)
-            await connection.execute(STATEMENTS["mark_moving"].sql, [])
+            await connection.execute(STATEMENTS["mark_settled"].sql)
             for table in self._tables:
                 which = table.late if table.is_long else "true"
                 if which is not None and table.name != "idempotency":
@@ -312,7 +330,7 @@ class Mover:
 
     async def _purge(self) -> None:
         """Delete at the source what nobody looks at there any more."""
-        await self._stop_noting()
+        await self._guarding.stop_noting()
         count = await self._delete_long(self._source)
         self._tools.tell(f"{count} rows deleted in the source")
         await self._reach(HookPoint.MOVE_AFTER_PURGE)
@@ -326,27 +344,6 @@ class Mover:
         async with self._target.writing() as connection:
             await connection.execute(STATEMENTS["end_move"].sql, self._stored.id)
 
-    async def _unfreeze(self) -> None:
-        """Let writes to the partitions go on in the source."""
-        others = _others((await self._source.label()).map, self._source.shard)
-
-        async def unguard() -> None:
-            async with self._source.writing() as connection:
-                await connection.execute(STATEMENTS["short_locks"].sql)
-                await connection.execute(STATEMENTS["guard"].sql, others)
-                await connection.execute(STATEMENTS["mark_moving"].sql, [])
-
-        await self._patiently(unguard)
-
-    async def _stop_noting(self) -> None:
-        async def stop() -> None:
-            async with self._source.writing() as connection:
-                await connection.execute(STATEMENTS["short_locks"].sql)
-                await connection.execute(STATEMENTS["note_changes"].sql, [])
-                await connection.execute(STATEMENTS["forget_all_changes"].sql)
-
-        await self._patiently(stop)
-
     async def _delete_long(self, end: End) -> int:
         count = 0
         for table in self._long():
@@ -359,28 +356,11 @@ class Mover:
                     break
         return count
 
-    async def _patiently(self, step: Callable[[], Awaitable[None]]) -> None:
-        """Do a step again for as long as somebody holds a lock that it needs."""
-        until = self._tools.clock.monotonic() + LOCK_SECONDS
-        while True:
-            try:
-                return await step()
-            except MainspringError as error:
-                is_locked = not _LOCKED.isdisjoint(sqlstates(error))
-                if not is_locked or self._tools.clock.monotonic() >= until:
-                    raise
-            await self._tools.clock.sleep(_LOCK_PAUSE_SECONDS)
-
     def _long(self) -> list[Table]:
         return [table for table in self._tables if table.is_long]
 
     async def _reach(self, point: HookPoint) -> None:
         await self._tools.hooks.reach(point)
-
-
-def _others(shard_map: ShardMap, shard: int) -> list[int]:
-    """Return the partitions that a shard does not keep."""
-    return [one for one in range(PARTITIONS) if shard_map.owners[one] != shard]
 
 
 def _key_of(row: asyncpg.Record) -> tuple[Any, ...]:

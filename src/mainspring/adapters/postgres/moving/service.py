@@ -12,7 +12,7 @@ from mainspring.adapters.postgres.moving.mover import Mover, Tools
 from mainspring.adapters.postgres.moving.statements import STATEMENTS
 from mainspring.adapters.postgres.moving.tables import tables_in
 from mainspring.domain.errors import Conflict, NotFound
-from mainspring.domain.moves import Move, StoredMove, planned
+from mainspring.domain.moves import Move, MoveState, StoredMove, planned
 from mainspring.domain.partitions import spans
 from mainspring.domain.shards import ShardLabel, ShardMap, check_label, check_same, newest_map
 from mainspring.ports.clock import IdSource
@@ -87,6 +87,18 @@ class Removals:
         """
         async with self._ends() as (ends, shard_map):
             await self._mover(ends, await _known(ends), shard_map).cancel()
+
+    async def state(self) -> MoveState | None:
+        """Return how far the move is that is under way or was left; None: there is none."""
+        async with self._ends(alone=False) as (ends, shard_map):
+            stored = await _stored(ends)
+            if stored is None:
+                return None
+            is_decided = stored.is_decided(shard_map)
+            refusal = None if is_decided else await ends[stored.move.source].refusal()
+            with ends[0].translating(wrote=False):
+                is_attended = await ends[0].connection.fetchval(STATEMENTS["is_attended"].sql)
+            return MoveState(stored.move, is_decided, is_attended, refusal and refusal[0])
 
     async def outlook(self, partitions: Sequence[int], target: int) -> Outlook:
         """Return what a move would do, without doing any of it."""

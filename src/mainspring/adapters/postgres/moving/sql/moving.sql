@@ -24,13 +24,18 @@ SELECT pg_try_advisory_lock(1835101546) AS taken;
 -- The move that was begun in a shard, if any.
 SELECT m.id, m.source, m.target, m.partitions FROM mainspring.moves m;
 
--- name: take_move
+-- name: begin_move
 -- Begins a move in a shard, or takes it over. No row: there is another one.
 -- $1 id, $2 runner, $3 source, $4 target, $5 partitions.
 INSERT INTO mainspring.moves AS m (id, runner, source, target, partitions)
 VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (single) DO UPDATE SET runner = excluded.runner WHERE m.id = excluded.id
 RETURNING m.places;
+
+-- name: take_move
+-- Takes a move over. No row: it has ended.
+-- $1 id, $2 runner.
+UPDATE mainspring.moves m SET runner = $2 WHERE m.id = $1 RETURNING m.places;
 
 -- name: hold_move
 -- Before every change: the move is still that of this process, until the change is committed.
@@ -48,8 +53,14 @@ UPDATE mainspring.moves m SET places = $1::text::json;
 DELETE FROM mainspring.moves m WHERE m.id = $1;
 
 -- name: short_locks
--- Whoever waits for a lock on a table holds up all who come after, so it is not waited for long.
+-- Whoever waits for a lock on a table holds up all who come after, so it is not waited for long; nor is
+-- it held for long by a process that stands still.
 SET LOCAL lock_timeout = '300ms';
+SET LOCAL idle_in_transaction_session_timeout = '4s';
+
+-- name: bound_idling
+-- How long this transaction may stand still. $1 milliseconds.
+SELECT set_config('idle_in_transaction_session_timeout', least($1::integer, 20000)::text, true);
 
 -- name: guard
 -- $1 partitions.
@@ -65,8 +76,26 @@ SELECT EXISTS (
 SELECT mainspring.note_changes_v1($1);
 
 -- name: mark_moving
--- $1 partitions.
-UPDATE mainspring.shard_map m SET moving = $1;
+-- $1 partitions, $2 for how many seconds at most.
+UPDATE mainspring.shard_map m SET moving = $1, refused_since = clock_timestamp(),
+    refused_until = clock_timestamp() + make_interval(secs => $2);
+
+-- name: mark_settled
+UPDATE mainspring.shard_map m SET moving = '{}', refused_since = NULL, refused_until = NULL;
+
+-- name: read_refusal
+-- Who moves them lets go of them at the given time, if it can; it is given some more.
+SELECT coalesce(extract(epoch FROM clock_timestamp() - m.refused_since), 0)::float8 AS seconds,
+    coalesce(clock_timestamp() > m.refused_until + interval '2 seconds', false) AS is_overdue
+FROM mainspring.shard_map m WHERE m.moving <> '{}';
+
+-- name: is_attended
+-- Whether a process holds the lock under which partitions are moved.
+SELECT EXISTS (
+    SELECT FROM pg_locks l
+    WHERE l.locktype = 'advisory' AND l.classid = 0 AND l.objid = 1835101546 AND l.granted
+        AND l.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+) AS is_attended;
 
 -- name: tables
 -- The tables whose rows belong to partitions: live ones are copied at the end, long ones before.
