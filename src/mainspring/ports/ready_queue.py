@@ -72,7 +72,9 @@ class Feeding(msgspec.Struct, frozen=True, kw_only=True):
 
     slice: int
     epoch: int
-    """Of the partition's owner. Nothing is changed for one that is older than any before."""
+    """Of the partition's owner. Nothing is changed for one that is lower than that under which the
+    slice was fed within the last half minute. It decides nothing else: who owns the partition is
+    for the task store to say."""
 
     until: datetime
     """Entries that are due later than this are not kept."""

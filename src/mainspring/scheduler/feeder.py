@@ -7,7 +7,7 @@ single message was lost. Who is told of a task after its commit only makes it qu
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final, Protocol
 
@@ -49,10 +49,6 @@ class Owner(Protocol):
         """Return the epochs of what is ours now."""
         ...
 
-    def refuse(self, partitions: Collection[int]) -> None:
-        """Take note that somebody has a later epoch of these."""
-        ...
-
 
 class Feeder:
     """`core.service.Service`: feeds the slices whose partitions this scheduler owns."""
@@ -80,7 +76,7 @@ class Feeder:
         )
         self._what = "the ready queue" if shard is None else f"the ready queue of shard {shard}"
         self._bound = _FIRST_BOUND
-        self._told: dict[int, int] = {}
+        self._told: dict[int, tuple[int, bool]] = {}
 
     async def run(self) -> None:
         """Feed until cancelled."""
@@ -109,10 +105,11 @@ class Feeder:
             except ReadyQueueUnavailable as error:
                 failed.append(error)
                 continue
-            if began is None:
-                self._owner.refuse([number])
-            else:
+            if began is not None:
                 opened.append((feeding, began))
+            elif self._is_news(feeding, is_ours=False):
+                # Who owns a partition is for the task store to say, so it is not given up for this.
+                _LOGGER.warning("%s is fed by somebody else: slice %d", self._what, number)
         missing = await self._fill(opened, until, failed) if opened else 0
         if missing:
             self._source.announce()
@@ -139,13 +136,18 @@ class Feeder:
                 failed.append(error)
                 continue
             if missing is None:
-                self._owner.refuse([feeding.slice])
+                # Another owner, or the queue was emptied: the next round finds out.
                 continue
-            if self._told.get(feeding.slice) != feeding.epoch:
-                self._told[feeding.slice] = feeding.epoch
+            if self._is_news(feeding, is_ours=True):
                 _LOGGER.info("%s is fed: slice %d, %d entries", self._what, feeding.slice, missing)
             total += missing
         return total
+
+    def _is_news(self, feeding: Feeding, *, is_ours: bool) -> bool:
+        """Whether who feeds a slice has not been said yet."""
+        news = feeding.epoch, is_ours
+        told, self._told[feeding.slice] = self._told.get(feeding.slice), news
+        return told != news
 
     async def _round_and_rest(self) -> int:
         """Feed, and leave most of the time to others when there is much to compare."""

@@ -1,7 +1,7 @@
 """A store with a ready queue before it, with short ways to say things."""
 
-from collections.abc import Collection
-from typing import Any
+import asyncio
+from typing import Any, Protocol
 from uuid import UUID
 
 import asyncpg
@@ -10,9 +10,13 @@ from mainspring.adapters.postgres.queued import QueuedStore
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.domain.task import Lease, NewTask
 from mainspring.ports.coordination import Fence
+from mainspring.ports.ready_queue import ReadyQueueUnavailable
 from mainspring.ports.store import ClaimRequest
 from mainspring.scheduler.feeder import Feeder
 from mainspring.scheduler.loop import Loop
+
+SLICES = 6
+NEVER = 3600.0
 
 
 class Owner:
@@ -21,13 +25,9 @@ class Owner:
     def __init__(self, epoch: int, slices: int = 1) -> None:
         self.epoch = epoch
         self.slices = slices
-        self.refused: list[int] = []
 
     def fence(self) -> Fence:
         return Fence(dict.fromkeys(range(self.slices), self.epoch))
-
-    def refuse(self, partitions: Collection[int]) -> None:
-        self.refused += partitions
 
 
 class Bench:
@@ -65,3 +65,29 @@ class Bench:
     async def held(self) -> int:
         await self.store.publisher.sent()
         return (await self.store.ready_queue.figures()).entries
+
+
+class Opener(Protocol):
+    """Opens a store before whose database is the Redis of a URL."""
+
+    async def __call__(self, url: str, slices: int = SLICES, **settings: Any) -> Bench: ...
+
+
+async def ready(bench: Bench) -> Bench:
+    """Nothing is found from here on but through the ready queue."""
+    await bench.feed()
+    # The look that comes first in the life of a claimer.
+    await bench.claim()
+    bench.store._look_seconds = NEVER
+    bench.store._look_at = asyncio.get_running_loop().time() + NEVER
+    return bench
+
+
+async def fed_again(bench: Bench) -> int:
+    """Feed until everything is fed; returns how many entries were missing the last time."""
+    for _ in range(300):
+        try:
+            return await bench.feed()
+        except ReadyQueueUnavailable:
+            await asyncio.sleep(0.02)
+    raise AssertionError("never fed again")

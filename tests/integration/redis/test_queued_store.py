@@ -186,11 +186,18 @@ async def test_an_emptied_queue_is_full_again_at_once(
     assert took < 20
 
 
-async def test_an_owner_of_before_is_refused_and_told(bench: Bench) -> None:
-    later = Owner(2)
-    await bench.feeder(later).run_once()
+async def test_an_owner_of_before_changes_nothing(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
+    await bench.feeder(Owner(2)).run_once()
+    (task_id,) = await bench.submit(delay_seconds=20.0)
+    assert await bench.held() == 1
+    await bench.sql.execute("UPDATE mainspring.tasks SET scheduled_at = now()")
     await bench.feed()
-    assert (bench.owner.refused, later.refused) == ([0], [])
+    assert "is fed by somebody else: slice 0" in caplog.text
+    assert await bench.claim() == []
+    await bench.feeder(Owner(2)).run_once()
+    assert [lease.id for lease in await bench.claim()] == [task_id]
 
 
 async def test_without_the_queue_everything_goes_on(

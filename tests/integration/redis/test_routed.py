@@ -1,74 +1,18 @@
-"""The store with its ready queue in a cluster, behind sentinels and over TLS, on real servers."""
+"""The store with its ready queue in a cluster and behind sentinels, on real servers."""
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
 
-import asyncpg
 import pytest
 
-from api.certificates import Authority
-from fixtures.valkey import ValkeyCluster, ValkeyServer, WatchedValkey, until
-from integration.redis.bench import Bench
-from mainspring.adapters.postgres.pool import PoolOptions
-from mainspring.adapters.postgres.queued import QueuedStore
-from mainspring.adapters.redis import link as links
+from fixtures.valkey import ValkeyCluster, WatchedValkey, until
+from integration.redis.bench import SLICES, Opener, fed_again
 from mainspring.config import Settings
 from mainspring.domain.ids import partition_of
 from mainspring.domain.task import Completed, Settlement
 from mainspring.ports.ready_queue import ReadyQueueUnavailable
-from mainspring.wiring.redis import redis_findings, redis_link, redis_ready_queue
+from mainspring.wiring.redis import redis_findings
 
-SLICES = 6
-NEVER = 3600.0
 pytestmark = pytest.mark.postgres
-
-Opener = Callable[..., Any]
-
-
-@pytest.fixture
-async def opener(
-    database: str, valkey_prefix: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Opener]:
-    monkeypatch.setattr(links, "_AWAY_SECONDS", (0.05, 0.2))
-    opened: list[Bench] = []
-
-    async def open_one(url: str, slices: int = SLICES, **fields: Any) -> Bench:
-        settings = Settings(
-            redis_url=url, redis_prefix=valkey_prefix, redis_slices=slices, **fields
-        )
-        queue = redis_ready_queue(settings)
-        store = QueuedStore(PoolOptions(dsn=database), queue)
-        opened.append(Bench(store, await asyncpg.connect(database)))
-        return await ready(opened[-1])
-
-    yield open_one
-    for bench in opened:
-        await bench.store.close()
-        await bench.sql.close()
-
-
-async def ready(bench: Bench) -> Bench:
-    """Nothing is found from here on but through the ready queue."""
-    await bench.feed()
-    # The look that comes first in the life of a claimer.
-    await bench.claim()
-    bench.store._look_seconds = NEVER
-    bench.store._look_at = asyncio.get_running_loop().time() + NEVER
-    return bench
-
-
-async def fed_again(bench: Bench) -> int:
-    """Feed until everything is fed; returns how many entries were missing the last time."""
-    for _ in range(300):
-        try:
-            return await bench.feed()
-        except ReadyQueueUnavailable:
-            await asyncio.sleep(0.02)
-    raise AssertionError("never fed again")
 
 
 async def test_slices_are_spread_over_a_cluster(
@@ -235,56 +179,3 @@ async def test_doctor_looks_at_every_node(
         node.ask("CONFIG", "SET", "maxmemory-policy", "noeviction")
     assert not is_well
     assert "may drop keys" in said
-
-
-@asynccontextmanager
-async def encrypted(server: ValkeyServer, authority: Authority) -> AsyncIterator[int]:
-    """A door to a server that speaks TLS alone; what is behind it is the real server."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(*authority.server())
-
-    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        inner_reader, inner_writer = await asyncio.open_connection("127.0.0.1", server.port)
-        ways = (pass_on(reader, inner_writer), pass_on(inner_reader, writer))
-        await asyncio.gather(*ways, return_exceptions=True)
-
-    door = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context)
-    try:
-        yield door.sockets[0].getsockname()[1]
-    finally:
-        door.close()
-
-
-async def refusal(settings: Settings) -> str:
-    """Return why Redis is refused; a busy machine may not say so within the time of one call."""
-    said = "Timeout"
-    for _ in range(20):
-        if "Timeout" not in said:
-            break
-        link = redis_link(settings)
-        with pytest.raises(ReadyQueueUnavailable) as refused:
-            await link.servers()
-        await link.close()
-        said = str(refused.value)
-    return said
-
-
-async def test_over_tls_with_a_certificate_that_is_believed(
-    opener: Opener, valkey_server: ValkeyServer, tmp_path: Path
-) -> None:
-    authority = Authority(tmp_path, "ours")
-    async with encrypted(valkey_server, authority) as port:
-        url = f"rediss://127.0.0.1:{port}"
-        bench = await opener(url, 1, redis_ca_file=str(authority.file))
-        ids = await bench.submit(3)
-        assert await bench.held() == 3
-        assert {lease.id for lease in await bench.claim()} == {*ids}
-        for other in ("", str(Authority(tmp_path, "theirs").file)):
-            settings = Settings(redis_url=url, redis_ca_file=other)
-            assert "certificate verify failed" in await refusal(settings)
-        await bench.store.ready_queue.close()

@@ -105,8 +105,10 @@ class Absence:
         return self._clock.monotonic() < self._until
 
     def begin(self) -> None:
-        """Take note of a failure; each in a row makes the pause longer."""
+        """Take note of a failure; each soon after another makes the pause longer."""
         first, longest = _AWAY_SECONDS
+        if self._clock.monotonic() > self._until + longest:
+            self._failures = 0
         self._until = self._clock.monotonic() + min(first * 2.0 ** min(self._failures, 10), longest)
         self._failures += 1
 
@@ -129,7 +131,8 @@ class RedisLink:
         clock: Clock,
         redirects: tuple[type[Exception], ...] = (),
     ) -> None:
-        tls = {"ssl_ca_certs": options.ca_file} if options.ca_file else {}
+        is_secure = urlsplit(options.url).scheme == "rediss"
+        tls = {"ssl_ca_certs": options.ca_file} if is_secure and options.ca_file else {}
         self._pool = BlockingConnectionPool.from_url(
             options.url,
             max_connections=_CONNECTIONS,

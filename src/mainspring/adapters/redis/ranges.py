@@ -1,5 +1,7 @@
-"""How entries are written in Redis."""
+"""How entries are written in Redis, and what there is none of ours."""
 
+import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -8,6 +10,8 @@ from mainspring.ports.ready_queue import Entry
 
 MICROSECOND: Final = timedelta(microseconds=1)
 
+_RANGE: Final = re.compile(rb"[0-9]+ [!-~]+ [!-~]+")
+_ID: Final = re.compile(rb"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 Row = tuple[bytes, bytes, int]
 """An entry: its range, its id and its time."""
@@ -17,6 +21,20 @@ def row_of(entry: Entry) -> Row:
     """Return an entry as it is written; none of the names in a range can hold a space."""
     name = f"{entry.priority} {entry.queue} {entry.task_type}"
     return name.encode(), str(entry.id).encode(), microseconds(entry.scheduled_at)
+
+
+def rows_in(name: bytes, flat: Sequence[bytes]) -> dict[bytes, int] | None:
+    """Return the ids of a range by their times, as the server says them in turn; None: it holds
+    something that nobody of us wrote.
+    """
+    ids, times = flat[::2], flat[1::2]
+    is_ours = _RANGE.fullmatch(name) and all(map(is_id, ids)) and all(map(bytes.isdigit, times))
+    return dict(zip(ids, map(int, times), strict=True)) if is_ours else None
+
+
+def is_id(text: bytes) -> bool:
+    """Whether a text is the id of a task as we write it."""
+    return _ID.fullmatch(text) is not None
 
 
 def microseconds(moment: datetime) -> int:

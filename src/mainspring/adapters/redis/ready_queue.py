@@ -10,7 +10,7 @@ from uuid import UUID
 from zlib import crc32
 
 from mainspring.adapters.redis.link import Link, Script, script_of
-from mainspring.adapters.redis.ranges import MICROSECOND, Row, microseconds, row_of
+from mainspring.adapters.redis.ranges import MICROSECOND, Row, is_id, microseconds, row_of, rows_in
 from mainspring.domain.ids import partition_of
 from mainspring.domain.placement import labels_of
 from mainspring.domain.priority import (
@@ -47,6 +47,9 @@ MOST: Final = 20_000
 
 FED_SECONDS: Final = 10.0
 """A slice that was not fed for so long is not trusted any more."""
+
+EPOCH_SECONDS: Final = 30.0
+"""An epoch under which nobody fed a slice for so long does not stand in the way of lower ones."""
 
 UNCONFIRMED_SECONDS: Final = 5.0
 """What was taken and not confirmed for so long comes back."""
@@ -122,8 +125,9 @@ class RedisReadyQueue:
             if answer[1]:
                 waits.append(max(0.0, int(answer[1]) / _PER_SECOND))
             for task_id, lane in zip(answer[2::2], answer[3::2], strict=True):
-                served[lane - 1] += 1
-                found.append((UUID(task_id.decode()), LANES[lane - 1]))
+                if is_id(task_id):
+                    served[lane - 1] += 1
+                    found.append((UUID(task_id.decode()), LANES[lane - 1]))
         if len(away) == self.slices:
             raise away[0]
         is_short = len(found) < request.limit
@@ -180,6 +184,7 @@ class RedisReadyQueue:
             feeding.epoch,
             microseconds(feeding.until),
             int(UNCONFIRMED_SECONDS * _PER_SECOND),
+            int(EPOCH_SECONDS * 1000),
             *sorted(feeding.paused),
         )
         if names is None:
@@ -192,10 +197,14 @@ class RedisReadyQueue:
             answers = await self._link.ask(
                 key, [("ZRANGE", prefix + b"r:" + name, 0, -1, "WITHSCORES") for name in part]
             )
-            held |= {
-                name: dict(zip(flat[::2], map(int, flat[1::2]), strict=True))
-                for name, flat in zip(part, answers, strict=True)
-            }
+            for name, flat in zip(part, answers, strict=True):
+                rows = rows_in(name, flat)
+                if rows is None:
+                    # What waits of it is missing then, and comes back with this round.
+                    drop = [("DEL", prefix + b"r:" + name), ("ZREM", prefix + b"heads", name)]
+                    await self._link.ask(key, drop)
+                else:
+                    held[name] = rows
         return RedisRound(self, feeding, held)
 
     async def finish(self, feeding: Feeding, limits: Iterable[tuple[bytes, int]]) -> bool:

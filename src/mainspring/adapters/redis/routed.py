@@ -94,6 +94,7 @@ class RoutedLink:
         self._looking = asyncio.Lock()
         self._absence = Absence(clock)
         self._turns = count()
+        self._reason = "there was no answer in time"
 
     async def run(self, script: Script, key: str, *arguments: Any) -> Any:
         """Run a script where its key is."""
@@ -214,9 +215,12 @@ class RoutedLink:
         tasks = [asyncio.ensure_future(self._look(link)) for link in asked]
         try:
             for answer in asyncio.as_completed(tasks):
-                with suppress(MainspringError):
+                try:
                     if shares := await answer:
                         return shares
+                    self._reason = "it is not known there"
+                except MainspringError as error:
+                    self._reason = error.message
         finally:
             for task in tasks:
                 task.cancel()
@@ -224,4 +228,6 @@ class RoutedLink:
         return []
 
     def _lost(self) -> ReadyQueueUnavailable:
-        return ReadyQueueUnavailable("nobody says which server of Redis keeps this part")
+        return ReadyQueueUnavailable(
+            f"nobody says which server of Redis keeps this part: {self._reason}"
+        )

@@ -1,15 +1,19 @@
 -- Begins a round of feeding: everything until a time is welcome from now on.
 -- KEYS[1] slice. ARGV[1] epoch, ARGV[2] until, ARGV[3] microseconds after which what was taken and
--- not confirmed comes back, then the paused queues.
+-- not confirmed comes back, ARGV[4] milliseconds that the epoch is kept, then the paused queues.
 -- Returns the ranges; nothing when the epoch is old.
 local epoch = ARGV[1]
 if tonumber(epoch) < tonumber(redis.call('GET', prefix .. 'epoch') or '-1') then
   return false
 end
-redis.call('SET', prefix .. 'epoch', epoch)
+redis.call('SET', prefix .. 'epoch', epoch, 'PX', ARGV[4])
 redis.call('SET', prefix .. 'until', ARGV[2])
-redis.call('DEL', prefix .. 'limits', prefix .. 'paused')
-for place = 4, #ARGV do
+if redis.call('EXISTS', prefix .. 'limits') == 1 then
+  -- They bind nobody who submits any more, but what they say is not there is not there yet.
+  redis.call('RENAME', prefix .. 'limits', prefix .. 'former')
+end
+redis.call('DEL', prefix .. 'paused')
+for place = 5, #ARGV do
   redis.call('SADD', prefix .. 'paused', ARGV[place])
 end
 local time = redis.call('TIME')

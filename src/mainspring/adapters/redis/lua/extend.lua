@@ -4,5 +4,5 @@
 if not is_ours then
   return 0
 end
-last_until(now + ARGV[2])
+last(ARGV[2])
 return 1

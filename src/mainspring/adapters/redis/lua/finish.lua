@@ -12,5 +12,6 @@ for place = 3, #ARGV, 2 do
     refresh(range)
   end
 end
+redis.call('DEL', prefix .. 'former')
 redis.call('SET', prefix .. 'fed', ARGV[1], 'PX', ARGV[2])
 return 1

@@ -22,7 +22,7 @@ local function put(range, id, time)
     if is_kept and counts[range] > most then
       -- Whoever looks for more than this has to look in the store.
       local last = redis.call('ZRANGE', key_of(range), -1, -1, 'WITHSCORES')
-      limits[field] = math.min(limits[field], tonumber(last[2] or '-1'))
+      limits[field] = math.min(limits[field], tonumber(last[2] or '-1'), tonumber(time) - 1)
       redis.call('HSET', prefix .. 'limits', field, text_of(limits[field]))
       is_kept = false
     end

@@ -4,5 +4,5 @@
 if not is_ours then
   return 0
 end
-redis.call('HDEL', lock, 'owner', 'until')
+redis.call('HDEL', lock, 'owner', 'until', 'given')
 return 1

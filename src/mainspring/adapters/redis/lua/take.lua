@@ -6,7 +6,7 @@
 -- Returns 1 if everything was looked at, microseconds until the next is due or "", then for each
 -- entry: id, lane. Repeated with its token it returns what it took then.
 local token, now, limit = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local RANGES, CHUNK, COMING, STEP = 2000, 100, 200, 600000000
+local RANGES, CHUNK, COMING, STEP, EVER = 2000, 100, 200, 600000000, 1e15
 
 local again = redis.call('HGET', prefix .. 'taken', token)
 if again then
@@ -169,11 +169,13 @@ if #taken >= limit then
   return answer
 end
 
-local fields = redis.call('HGETALL', prefix .. 'limits')
-for place = 1, #fields, 2 do
-  local priority, queue = string.match(fields[place], '^(%d+) (.+)$')
-  if tonumber(fields[place + 1]) < now and is_served(queue) and plan.bands[priority] then
-    is_complete = false
+for _, limits in ipairs({ 'limits', 'former' }) do
+  local fields = redis.call('HGETALL', prefix .. limits)
+  for place = 1, #fields, 2 do
+    local priority, queue = string.match(fields[place], '^(%d+) (.+)$')
+    if tonumber(fields[place + 1]) < now and is_served(queue) and plan.bands[priority] then
+      is_complete = false
+    end
   end
 end
 answer[1] = is_complete and 1 or 0
@@ -183,8 +185,8 @@ local next_due
 for _, range in ipairs(redis.call('ZRANGE', prefix .. 'heads', 0, COMING - 1)) do
   local priority = served_priority(range)
   for _, age in ipairs(priority and plan.wakes[priority] or {}) do
-    local coming = redis.call('ZRANGEBYSCORE', key_of(range), '(' .. text_of(now - age), '+inf',
-      'WITHSCORES', 'LIMIT', 0, 1)
+    local coming = redis.call('ZRANGEBYSCORE', key_of(range), '(' .. text_of(now - age),
+      text_of(now + EVER), 'WITHSCORES', 'LIMIT', 0, 1)
     if coming[2] then
       local wait = tonumber(coming[2]) + age - now
       next_due = next_due and math.min(next_due, wait) or wait
