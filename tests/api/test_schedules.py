@@ -124,3 +124,69 @@ async def test_each_namespace_has_its_own(api: Api) -> None:
         assert (await default.get(f"/v1/tasks/{run['task_id']}")).status_code == 404
         more = await acme.post("/v1/schedules", json={**DAILY, "name": "second"})
         assert (more.status_code, more.json()["code"]) == (429, "quota_exceeded")
+
+
+RUN = {"group_key": "acme", "unique_key": "nightly", "webhook": "https://example.com/hook"}
+
+
+async def test_runs_have_a_group_a_unique_key_and_a_webhook(client: httpx.AsyncClient) -> None:
+    made = await client.post("/v1/schedules", json={**DAILY, **RUN})
+    assert made.status_code == 201, made.text
+    told = {"url": RUN["webhook"], "events": ["completed", "failed", "cancelled", "discarded"]}
+    shown = {**RUN, "webhook": {**told, "sign": None}}
+    assert made.json().items() >= shown.items()
+    assert (await client.post("/v1/schedules", json={**DAILY, **RUN})).status_code == 200
+    run = (await client.post("/v1/schedules/report/trigger", json={"overlap": "allow"})).json()
+    assert (run["outcome"], run["reason"]) == ("task", None)
+    task = (await client.get(f"/v1/tasks/{run['task_id']}")).json()
+    assert (task["group_key"], task["unique_key"]) == ("acme", "nightly")
+    again = (await client.post("/v1/schedules/report/trigger", json={"overlap": "allow"})).json()
+    assert (again["outcome"], again["reason"]) == ("skipped", "unique")
+    assert again["task_id"] == run["task_id"]
+    (newest, _) = (await client.get("/v1/schedules/report/history")).json()["ticks"]
+    assert newest == again
+    assert (await client.get("/v1/schedules/report")).json()["skipped"] == {"unique": 1}
+    await client.post(f"/v1/tasks/{run['task_id']}/cancel")
+    (delivery,) = (
+        await client.get("/v1/tasks", params={"task_type": "mainspring.webhook"})
+    ).json()["tasks"]
+    assert delivery["queue"] == "webhooks"
+    changed = await client.patch(
+        "/v1/schedules/report", json={"clear": ["unique_key", "webhook"], "group_key": "other"}
+    )
+    assert [changed.json()[name] for name in RUN] == ["other", None, None]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"unique_key": ""}, "unique_key"),
+        ({"group_key": "a\nb"}, "group_key"),
+        ({"group_key": "x" * 256}, "group_key"),
+        ({"webhook": "file:///etc/passwd"}, "webhook"),
+        ({"webhook": "http://127.0.0.1/"}, "webhook"),
+        ({"webhook": {"url": RUN["webhook"], "events": ["started"]}}, "webhook.events"),
+        ({"unique_key": "a", "overlap": "cancel_previous"}, "overlap"),
+    ],
+)
+async def test_what_is_wrong_about_its_runs(
+    client: httpx.AsyncClient, wrong: dict[str, object], field: str
+) -> None:
+    answer = await client.post("/v1/schedules", json={**DAILY, **wrong})
+    assert answer.status_code == 422, answer.text
+    assert str(answer.json()["field"]).startswith(field)
+
+
+async def test_unique_keys_and_deliveries_are_of_a_namespace(api: Api) -> None:
+    await api.store.set_namespace(Namespace(name="acme"))
+    async with await api.client(namespace="acme") as acme, await api.client() as default:
+        for client in (acme, default):
+            made = await client.post("/v1/schedules", json={**DAILY, **RUN})
+            assert made.json()["unique_key"] == "nightly"
+            run = (await client.post("/v1/schedules/report/trigger")).json()
+            assert run["outcome"] == "task"
+            task = (await client.get(f"/v1/tasks/{run['task_id']}")).json()
+            assert task["unique_key"] == "nightly"
+            await client.post(f"/v1/tasks/{run['task_id']}/cancel")
+            found = await client.get("/v1/tasks", params={"task_type": "mainspring.webhook"})
+            assert [one["queue"] for one in found.json()["tasks"]] == ["webhooks"]

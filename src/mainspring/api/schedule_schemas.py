@@ -6,7 +6,19 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from mainspring.api.schemas import BackoffIn, In, Instant, Labels, Name, Priority, Retries, Seconds
+from mainspring.api.schemas import (
+    BackoffIn,
+    GroupKey,
+    In,
+    Instant,
+    Labels,
+    Name,
+    Priority,
+    Retries,
+    Seconds,
+    Url,
+    WebhookIn,
+)
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import OnConflict
 from mainspring.domain.retry import BackoffKind
@@ -19,6 +31,18 @@ Span = Annotated[float, Meta(ge=0, le=3653 * 86400)]
 Count = Annotated[int, Meta(ge=0, le=10**9)]
 Word = Annotated[str, Meta(min_length=1, max_length=50)]
 Note = Annotated[str, Meta(max_length=1000)]
+RunKey = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=255,
+        pattern="^[ -~]+$",
+        description=(
+            "While a task with it (and the same group key) is live, no run is made beside it: its "
+            "time is recorded as skipped, with the id of that task"
+        ),
+    ),
+]
 
 
 class TimetableIn(In, frozen=True, kw_only=True):
@@ -56,6 +80,9 @@ class OptionsIn(TimetableIn, frozen=True, kw_only=True):
     timeout: Seconds | None = None
     max_retries: Retries | None = None
     retry_backoff: BackoffKind | BackoffIn | None = None
+    group_key: GroupKey | None = None
+    unique_key: RunKey | None = None
+    webhook: Url | WebhookIn | None = None
 
 
 class ScheduleIn(OptionsIn, frozen=True, kw_only=True):

@@ -272,4 +272,6 @@ def _options(body: msgspec.Struct) -> dict[str, Any]:
     backoff = getattr(body, "retry_backoff", None)
     if backoff is not None:
         options["backoff"] = backoff_of(msgspec.to_builtins(backoff), "retry_backoff")
+    if "webhook" in options:
+        options["webhook"] = msgspec.to_builtins(options["webhook"])
     return options

@@ -88,6 +88,17 @@ def run_options(command: F) -> F:
     """Add the options that say what each run submits."""
     for option in (
         click.option("--labels", metavar="A,B=C", help="What its worker has to offer: gpu."),
+        click.option("--webhook", metavar="URL", help="URL that is told when a run ends."),
+        click.option(
+            "--unique-key",
+            metavar="K",
+            help="While a task with it is live, its time is skipped and that task recorded.",
+        ),
+        click.option(
+            "--group-key",
+            metavar="K",
+            help="What runs share starts and limits by with other tasks of their queue.",
+        ),
         click.option("--backoff", metavar="KIND", help="exponential, linear or fixed."),
         click.option("--max-retries", type=int, help="Further attempts after a failure (3)."),
         click.option("--timeout", metavar="S", help="Longest an attempt may run (300s)."),
@@ -124,6 +135,8 @@ def print_schedule(schedule: Schedule) -> None:
             text = msgspec.json.encode(value).decode()
         elif name == "waiting":
             text = ", ".join(when(moment) for moment in value)
+        elif isinstance(value, msgspec.Struct):
+            text = msgspec.json.encode(value).decode()
         click.echo(f"{name:<20} {escaped(str(text))}")
 
 

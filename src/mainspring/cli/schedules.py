@@ -12,7 +12,7 @@ from mainspring.cli.crontab_import import import_crontab
 from mainspring.cli.inputs import parse_duration, read_payload
 from mainspring.cli.installations import with_installation
 from mainspring.cli.options import app_option, json_option, settings_of, store_options
-from mainspring.cli.output import print_json, print_table, when
+from mainspring.cli.output import note, print_json, print_table, when
 from mainspring.cli.schedule_words import (
     chosen,
     policy_options,
@@ -23,6 +23,7 @@ from mainspring.cli.schedule_words import (
     timetable_options,
 )
 from mainspring.core.installation import ScheduleVerbs
+from mainspring.core.options import checked_options
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import Change, OnConflict, preview_of
 from mainspring.domain.schedule import OverlapRule, Preview
@@ -200,7 +201,8 @@ def trigger(
 ) -> None:
     """Run a schedule now and print the id of the task; its times stay as they are.
 
-    Exit status 4 if an unfinished run does not allow it.
+    Exit status 4 if an unfinished run does not allow it. Where a live task has the unique key of
+    its runs, the id is of that one.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
     tick = with_installation(
@@ -208,8 +210,10 @@ def trigger(
     )
     if as_json:
         print_json(tick)
-    else:
-        click.echo(str(tick.task_id))
+        return
+    if tick.reason is not None:
+        note("a task with the unique key of its runs is live; this is that one")
+    click.echo(str(tick.task_id))
 
 
 @schedules.command()
@@ -319,6 +323,9 @@ def preview(
 )
 @click.option("--prefix", default="cron", show_default=True, help="Begins the names of schedules.")
 @click.option("--queue", metavar="Q", help="Queue of the commands (default).")
+@click.option("--labels", metavar="A,B=C", help="What their workers have to offer: gpu.")
+@click.option("--group-key", metavar="K", help="What they share starts and limits by.")
+@click.option("--webhook", metavar="URL", help="URL that is told when a command ends.")
 @click.option(
     "--timeout", metavar="S", default="1h", show_default=True, help="Longest a command may run."
 )
@@ -330,11 +337,11 @@ def import_command(
     check: bool,
     timezone: str,
     prefix: str,
-    queue: str | None,
     timeout: str,
     as_json: bool,
     database_url: str | None,
     data_dir: Path | None,
+    **given: str | None,
 ) -> int:
     """Make a schedule of each line of a crontab; safe to repeat.
 
@@ -344,7 +351,9 @@ def import_command(
     for the workers. Lines that are wrong are reported and left out.
     """
     settings = settings_of(database_url=database_url, data_dir=data_dir)
-    options = {"queue": queue, "timeout": parse_duration(timeout, "timeout")}
+    options = {**given, "timeout": parse_duration(timeout, "timeout")}
+    # Refused before the first line rather than for each.
+    checked_options(options)
     return import_crontab(
         settings,
         file,

@@ -9,9 +9,15 @@ import msgspec
 from mainspring.client import schedule_requests
 from mainspring.client.coroutines import Client
 from mainspring.client.exchange import read_as
-from mainspring.core.schedule_options import merged, spec_changes, template_of
+from mainspring.core.schedule_options import (
+    check_replacing,
+    merged,
+    spec_changes,
+    template_of,
+)
 from mainspring.core.schedule_view import Schedule
 from mainspring.core.schedules import BackfillResult, Change, OnConflict
+from mainspring.domain.placement import base_of, check_labels, labels_of
 from mainspring.domain.schedule import BackfillRun, load_spec
 from mainspring.domain.values import check_name, parse_instant
 from mainspring.ports.schedules import Tick
@@ -45,18 +51,22 @@ class ApiSchedules:
     ) -> Schedule:
         """Make a schedule; an app's defaults for its runs are sent with it."""
         check_name(name, "name")
-        load_spec(merged({}, spec_changes(change.options)))
+        spec = load_spec(merged({}, spec_changes(change.options)))
         template = template_of(
             change.task_type or "", change.payload, change.options, change.definition
         )
+        check_replacing(spec.overlap, template)
         options = _options(change.options)
         if change.definition is not None:
             options |= {
-                "queue": template.queue,
+                "queue": base_of(template.queue),
+                "labels": list(labels_of(template.queue)),
                 "priority": template.priority,
                 "timeout": template.timeout_seconds,
                 "max_retries": template.max_retries,
                 "backoff": template.backoff,
+                "group_key": template.group_key,
+                "unique_key": template.unique_key,
             }
         request = schedule_requests.create(
             name, template.task_type, change.payload, on_conflict, options
@@ -115,8 +125,11 @@ class ApiSchedules:
 
 
 def _options(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return options with their times as the API wants them, whichever way they were written."""
-    return {
+    """Return options as the API wants them, whichever way their times and labels were written."""
+    options = {
         name: parse_instant(value, name) if name in _INSTANTS and isinstance(value, str) else value
         for name, value in given.items()
     }
+    if options.get("labels") is not None:
+        options["labels"] = list(check_labels(options["labels"]))
+    return options

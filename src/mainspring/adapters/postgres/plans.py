@@ -97,13 +97,11 @@ class Planning(StorePart):
             before_commit=None if isinstance(self._hooks, NoHooks) else self._inserted,
         )
 
-    async def _commit_unique(
-        self, plans: Sequence[SchedulePlan], fence: Fence | None
-    ) -> list[Any]:
+    async def _commit_unique(self, plans: Sequence[SchedulePlan], fence: Fence | None) -> list[Any]:
         """Carry out plans whose unique keys others may be about to take, or to give back.
 
-        Someone's open transaction with one of the keys holds up no other schedule, nor the partition:
-        what has to wait is left for the next round.
+        Someone's open transaction with one of the keys holds up no other schedule, nor the
+        partition: what has to wait is left for the next round.
         """
         for _ in range(_TRIES):
             try:

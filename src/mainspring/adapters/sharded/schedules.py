@@ -33,7 +33,9 @@ class ShardedSchedules(ShardedPart):
         return min((await self._division.wherever(lambda store: store.store_time())).values())
 
     async def create_schedule(self, schedule: StoredSchedule) -> bool:
-        """Store a new schedule; raises `InvalidValue` if its runs could not be where its group is."""
+        """Store a new schedule; raises `InvalidValue` if its runs could not be where its group
+        is.
+        """
         check_place(schedule)
         return await self._division.named(
             schedule.name, lambda store: store.create_schedule(schedule)
@@ -191,12 +193,11 @@ def check_place(schedule: StoredSchedule) -> None:
     if key is None or partition_of(UUID(int=key_tail(key))) == partition_of(schedule.id):
         return
     field = "unique_key" if template.group_key is None else "group_key"
-    name = plain_queue(schedule.name)
+    fitting = plain_queue(name_beside(schedule.name, key))
     raise InvalidValue(
         f"{field} is {shown(plain_key(key))}, whose tasks are in another partition than schedule "
-        f"{shown(name)}, and where there are several databases they have to be in the same one; "
-        f"name the schedule {plain_queue(name_beside(schedule.name, key))!r}, for example, or leave "
-        f"{field} out",
+        f"{shown(plain_queue(schedule.name))}, and where there are several databases they have to "
+        f"be in the same one; name the schedule {fitting!r}, for example, or leave {field} out",
         field=field,
     )
 

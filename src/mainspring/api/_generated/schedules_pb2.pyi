@@ -139,7 +139,7 @@ class SchedulePolicy(_message.Message):
     def __init__(self, misfire: _Optional[_Union[MisfireRule, str]] = ..., misfire_window: _Optional[float] = ..., misfire_limit: _Optional[int] = ..., misfire_tolerance: _Optional[float] = ..., overlap: _Optional[_Union[OverlapRule, str]] = ..., overlap_limit: _Optional[int] = ..., start_deadline: _Optional[float] = ..., pause_after_failures: _Optional[int] = ...) -> None: ...
 
 class RunOptions(_message.Message):
-    __slots__ = ("payload", "queue", "priority", "timeout", "max_retries", "retry_backoff", "labels")
+    __slots__ = ("payload", "queue", "priority", "timeout", "max_retries", "retry_backoff", "labels", "group_key", "unique_key", "webhook")
     PAYLOAD_FIELD_NUMBER: _ClassVar[int]
     QUEUE_FIELD_NUMBER: _ClassVar[int]
     PRIORITY_FIELD_NUMBER: _ClassVar[int]
@@ -147,6 +147,9 @@ class RunOptions(_message.Message):
     MAX_RETRIES_FIELD_NUMBER: _ClassVar[int]
     RETRY_BACKOFF_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_KEY_FIELD_NUMBER: _ClassVar[int]
+    WEBHOOK_FIELD_NUMBER: _ClassVar[int]
     payload: str
     queue: str
     priority: int
@@ -154,7 +157,10 @@ class RunOptions(_message.Message):
     max_retries: int
     retry_backoff: _tasks_pb2.Backoff
     labels: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.Backoff, _Mapping]] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
+    group_key: str
+    unique_key: str
+    webhook: _tasks_pb2.Webhook
+    def __init__(self, payload: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.Backoff, _Mapping]] = ..., labels: _Optional[_Iterable[str]] = ..., group_key: _Optional[str] = ..., unique_key: _Optional[str] = ..., webhook: _Optional[_Union[_tasks_pb2.Webhook, _Mapping]] = ...) -> None: ...
 
 class CreateScheduleRequest(_message.Message):
     __slots__ = ("name", "task_type", "on_conflict", "timetable", "policy", "run")
@@ -205,7 +211,7 @@ class ListSchedulesResponse(_message.Message):
     def __init__(self, schedules: _Optional[_Iterable[_Union[Schedule, _Mapping]]] = ...) -> None: ...
 
 class Schedule(_message.Message):
-    __slots__ = ("name", "task_type", "payload", "kind", "cron_expression", "description", "timezone", "status", "note", "next_at", "last_at", "runs", "unfinished", "waiting", "missed", "late", "skipped", "consecutive_failures", "problem", "queue", "priority", "timeout", "max_retries", "retry_backoff", "spec", "version", "created_at", "updated_at", "labels")
+    __slots__ = ("name", "task_type", "payload", "kind", "cron_expression", "description", "timezone", "status", "note", "next_at", "last_at", "runs", "unfinished", "waiting", "missed", "late", "skipped", "consecutive_failures", "problem", "queue", "priority", "timeout", "max_retries", "retry_backoff", "spec", "version", "created_at", "updated_at", "labels", "group_key", "unique_key", "webhook")
     class SkippedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -242,6 +248,9 @@ class Schedule(_message.Message):
     CREATED_AT_FIELD_NUMBER: _ClassVar[int]
     UPDATED_AT_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
+    GROUP_KEY_FIELD_NUMBER: _ClassVar[int]
+    UNIQUE_KEY_FIELD_NUMBER: _ClassVar[int]
+    WEBHOOK_FIELD_NUMBER: _ClassVar[int]
     name: str
     task_type: str
     payload: str
@@ -271,7 +280,10 @@ class Schedule(_message.Message):
     created_at: str
     updated_at: str
     labels: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., kind: _Optional[str] = ..., cron_expression: _Optional[str] = ..., description: _Optional[str] = ..., timezone: _Optional[str] = ..., status: _Optional[_Union[ScheduleStatus, str]] = ..., note: _Optional[str] = ..., next_at: _Optional[str] = ..., last_at: _Optional[str] = ..., runs: _Optional[int] = ..., unfinished: _Optional[int] = ..., waiting: _Optional[_Iterable[str]] = ..., missed: _Optional[int] = ..., late: _Optional[int] = ..., skipped: _Optional[_Mapping[str, int]] = ..., consecutive_failures: _Optional[int] = ..., problem: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.BackoffKind, str]] = ..., spec: _Optional[str] = ..., version: _Optional[int] = ..., created_at: _Optional[str] = ..., updated_at: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ...) -> None: ...
+    group_key: str
+    unique_key: str
+    webhook: _tasks_pb2.Webhook
+    def __init__(self, name: _Optional[str] = ..., task_type: _Optional[str] = ..., payload: _Optional[str] = ..., kind: _Optional[str] = ..., cron_expression: _Optional[str] = ..., description: _Optional[str] = ..., timezone: _Optional[str] = ..., status: _Optional[_Union[ScheduleStatus, str]] = ..., note: _Optional[str] = ..., next_at: _Optional[str] = ..., last_at: _Optional[str] = ..., runs: _Optional[int] = ..., unfinished: _Optional[int] = ..., waiting: _Optional[_Iterable[str]] = ..., missed: _Optional[int] = ..., late: _Optional[int] = ..., skipped: _Optional[_Mapping[str, int]] = ..., consecutive_failures: _Optional[int] = ..., problem: _Optional[str] = ..., queue: _Optional[str] = ..., priority: _Optional[int] = ..., timeout: _Optional[float] = ..., max_retries: _Optional[int] = ..., retry_backoff: _Optional[_Union[_tasks_pb2.BackoffKind, str]] = ..., spec: _Optional[str] = ..., version: _Optional[int] = ..., created_at: _Optional[str] = ..., updated_at: _Optional[str] = ..., labels: _Optional[_Iterable[str]] = ..., group_key: _Optional[str] = ..., unique_key: _Optional[str] = ..., webhook: _Optional[_Union[_tasks_pb2.Webhook, _Mapping]] = ...) -> None: ...
 
 class PauseScheduleRequest(_message.Message):
     __slots__ = ("name", "note")
@@ -300,12 +312,14 @@ class TriggerScheduleRequest(_message.Message):
     def __init__(self, name: _Optional[str] = ..., overlap: _Optional[_Union[OverlapRule, str]] = ...) -> None: ...
 
 class TriggerScheduleResponse(_message.Message):
-    __slots__ = ("task_id", "nominal_at")
+    __slots__ = ("task_id", "nominal_at", "reason")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
     NOMINAL_AT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
     task_id: str
     nominal_at: str
-    def __init__(self, task_id: _Optional[str] = ..., nominal_at: _Optional[str] = ...) -> None: ...
+    reason: str
+    def __init__(self, task_id: _Optional[str] = ..., nominal_at: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class BackfillScheduleRequest(_message.Message):
     __slots__ = ("name", "start", "end", "limit", "dry_run")
