@@ -105,6 +105,7 @@ class Agent:
                 self._is_open = True
                 await self._until_asked()
                 await self._finish_running()
+                await self._finish_storing()
         finally:
             try:
                 await self._hand_back()
@@ -238,13 +239,32 @@ class Agent:
 
     async def _finish_running(self) -> None:
         """Wait until nothing runs, but not for longer than was last asked for."""
-        while self._fleet.busy_count() and self._drain_by is not None:
-            left = self._drain_by - self._clock.monotonic()
-            if left <= 0:
-                break
+        while self._fleet.busy_count() and (left := self._left_to_drain()) > 0:
             self._attempts.room.clear()
             self._asked.clear()
             await first_of(left, self._attempts.room, self._asked)
+
+    async def _finish_storing(self) -> None:
+        """Wait, as long, until every ending is stored: a store whose primary just changes would
+        cost what has been done another run.
+        """
+        stored = asyncio.Event()
+        storing = asyncio.create_task(self._store_endings(stored))
+        try:
+            while not stored.is_set() and (left := self._left_to_drain()) > 0:
+                self._asked.clear()
+                await first_of(left, stored, self._asked)
+        finally:
+            storing.cancel()
+
+    async def _store_endings(self, stored: asyncio.Event) -> None:
+        await self._claimer.idle.wait()
+        await self._attempts.unlocked()
+        await self._attempts.completer.finish()
+        stored.set()
+
+    def _left_to_drain(self) -> float:
+        return 0.0 if self._drain_by is None else self._drain_by - self._clock.monotonic()
 
     async def _hand_back(self) -> None:
         """Stop what still runs, give its tasks back uncharged and end the runners."""
@@ -259,9 +279,7 @@ class Agent:
         await self._fleet.close()
         with suppress(MainspringError, TimeoutError):
             async with asyncio.timeout(_STORE_SECONDS):
-                await self._claimer.idle.wait()
-                await self._attempts.unlocked()
-                await self._attempts.completer.finish()
+                await self._store_endings(asyncio.Event())
         await self._attempts.completer.close()
 
     async def _leave(self) -> None:
