@@ -29,6 +29,9 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     content_type: str
     headers: Mapping[bytes, bytes]
     request_id: str
+    fields: Mapping[str, Any] = {}
+    """What gRPC has in a field and REST in a header."""
+
     address: str = ""
     """Where it comes from."""
 

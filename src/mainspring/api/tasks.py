@@ -44,7 +44,7 @@ from mainspring.domain.namespaces import plain_key, plain_queue
 from mainspring.domain.placement import labels_of
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import NewTask, Task
-from mainspring.domain.values import check_key, parse_instant, shown
+from mainspring.domain.values import check_key, check_seconds, parse_instant, shown
 from mainspring.ports.access import Scope
 from mainspring.ports.store import TaskFilter
 
@@ -341,6 +341,9 @@ def _instant(text: str | None, field: str) -> datetime | None:
 
 
 def _staleness(call: Call) -> float:
+    if "max_staleness" in call.fields:
+        given = call.fields["max_staleness"]
+        return check_seconds(given, "max_staleness", STALENESS_SECONDS_MAX, zero=True)
     text = call.headers.get(b"max-staleness", b"0").decode("latin-1")
     try:
         seconds = float(text)

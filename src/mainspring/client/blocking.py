@@ -175,9 +175,9 @@ class SyncClient:
             for result in self.call(batch)["results"]
         ]
 
-    def get(self, task_id: UUID | str) -> dict[str, Any]:
+    def get(self, task_id: UUID | str, *, max_staleness: float = 0.0) -> dict[str, Any]:
         """See `Client.get`."""
-        return self.call(task_requests.look(task_id))
+        return self.call(task_requests.look(task_id, max_staleness))
 
     def tasks(self, **filters: Any) -> Iterator[dict[str, Any]]:
         """See `Client.tasks`."""

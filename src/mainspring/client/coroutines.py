@@ -180,9 +180,11 @@ class Client:
             for result in (await self.call(batch))["results"]
         ]
 
-    async def get(self, task_id: UUID | str) -> dict[str, Any]:
-        """Return a task with its attempts; raises `TaskNotFound`."""
-        return await self.call(task_requests.look(task_id))
+    async def get(self, task_id: UUID | str, *, max_staleness: float = 0.0) -> dict[str, Any]:
+        """Return a task with its attempts as it is now, or as it was up to `max_staleness` seconds
+        ago (0 to 86,400), which lets a read replica answer; raises `TaskNotFound`.
+        """
+        return await self.call(task_requests.look(task_id, max_staleness))
 
     async def tasks(self, **filters: Any) -> AsyncIterator[dict[str, Any]]:
         """Yield tasks, newest first, page by page: `status`, `ready`, `task_type`, `queue`,

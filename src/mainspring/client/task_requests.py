@@ -1,5 +1,6 @@
 """The requests about tasks."""
 
+import dataclasses
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -10,9 +11,10 @@ import msgspec
 
 from mainspring.client.exchange import Request, get, given, in_path, send
 from mainspring.core.json_encoding import encode
+from mainspring.core.lifecycle import STALENESS_SECONDS_MAX
 from mainspring.domain.errors import InvalidValue, PayloadTooLarge
 from mainspring.domain.retry import Backoff
-from mainspring.domain.values import BATCH_MAX, kind_of
+from mainspring.domain.values import BATCH_MAX, check_seconds, kind_of
 from mainspring.domain.webhooks import Webhook
 
 BATCH_BYTES: Final = 8 << 20
@@ -85,9 +87,12 @@ def plain(value: Any) -> Any:
     return value
 
 
-def look(task_id: UUID | str) -> Request[dict[str, Any]]:
-    """Look at a task."""
-    return get(f"/v1/tasks/{in_path(task_id)}")
+def look(task_id: UUID | str, max_staleness: float = 0.0) -> Request[dict[str, Any]]:
+    """Look at a task, as it was so many seconds ago at most."""
+    seconds = check_seconds(max_staleness, "max_staleness", STALENESS_SECONDS_MAX, zero=True)
+    request = get(f"/v1/tasks/{in_path(task_id)}")
+    headers = (("Max-Staleness", str(seconds)),) if seconds else ()
+    return dataclasses.replace(request, headers=headers)
 
 
 def page(

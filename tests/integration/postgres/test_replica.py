@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import math
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,17 @@ from typing import Any
 import asyncpg
 import pytest
 
+from api.rpc import Client as GrpcClient
+from api.rpc import rpc_started
 from fixtures.postgres import PostgresServer
 from fixtures.replica import Replica, replica_of
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.store import PostgresStore
 from mainspring.adapters.system import SystemClock, SystemIds
+from mainspring.api._generated import tasks_pb2
+from mainspring.client import Client
 from mainspring.config import Settings
+from mainspring.domain.errors import InvalidValue
 from mainspring.domain.status import TaskStatus
 from mainspring.domain.task import NewTask
 from mainspring.ports.store import TaskFilter
@@ -117,6 +123,42 @@ async def test_lists_come_from_the_replica_and_decisions_do_not(scene: Scene) ->
     again = await store.get(old.id, max_staleness=0.5)
     assert again is not None
     assert again.status is TaskStatus.CANCELLED
+
+
+async def test_a_caller_of_the_api_says_how_old_an_answer_may_be(scene: Scene) -> None:
+    database_url, read_url = scene.settings.database_url, scene.settings.database_read_url
+    async with (
+        rpc_started(database_url, database_read_url=read_url) as rpc,
+        Client(rpc.api.url, await rpc.api.key()) as client,
+        rpc.client() as grpc_client,
+    ):
+        task = await scene.submitted()
+        (store,) = rpc.api.store.parts()
+        assert isinstance(store, PostgresStore)
+        async with asyncio.timeout(15):
+            while await store._reads.fetch_old(*_get(task), staleness_seconds=60.0) is None:
+                await CLOCK.sleep(0.05)
+        await scene.on_replica("SELECT pg_wal_replay_pause()")
+        try:
+            await scene.store.cancel([task.id])
+            await _ask_all(task, client, grpc_client)
+        finally:
+            await scene.on_replica("SELECT pg_wal_replay_resume()")
+
+
+async def _ask_all(task: NewTask, client: Client, grpc_client: GrpcClient) -> None:
+    given = {"task_id": str(task.id)}
+    assert (await client.get(task.id, max_staleness=60))["status"] == "pending"
+    old = await grpc_client.call("TaskService.Get", **given, max_staleness=60.0)
+    assert old.status == tasks_pb2.TASK_STATUS_PENDING
+    assert (await client.get(task.id))["status"] == "cancelled"
+    now = await grpc_client.call("TaskService.Get", **given)
+    assert now.status == tasks_pb2.TASK_STATUS_CANCELLED
+    for bound in (-1.0, math.nan, 1e9):
+        refused = await grpc_client.refused("TaskService.Get", **given, max_staleness=bound)
+        assert (refused.status, refused.field) == ("INVALID_ARGUMENT", "max_staleness")
+        with pytest.raises(InvalidValue, match="max_staleness is"):
+            await client.get(task.id, max_staleness=bound)
 
 
 async def test_a_server_that_is_no_replica_is_not_read(scene: Scene) -> None:

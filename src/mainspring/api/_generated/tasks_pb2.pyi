@@ -202,10 +202,12 @@ class BatchItem(_message.Message):
     def __init__(self, status: _Optional[int] = ..., task_id: _Optional[str] = ..., code: _Optional[str] = ..., detail: _Optional[str] = ..., field: _Optional[str] = ...) -> None: ...
 
 class GetTaskRequest(_message.Message):
-    __slots__ = ("task_id",)
+    __slots__ = ("task_id", "max_staleness")
     TASK_ID_FIELD_NUMBER: _ClassVar[int]
+    MAX_STALENESS_FIELD_NUMBER: _ClassVar[int]
     task_id: str
-    def __init__(self, task_id: _Optional[str] = ...) -> None: ...
+    max_staleness: float
+    def __init__(self, task_id: _Optional[str] = ..., max_staleness: _Optional[float] = ...) -> None: ...
 
 class Attempt(_message.Message):
     __slots__ = ("attempt", "kind", "error", "traceback", "worker_id", "started_at", "ended_at")

@@ -42,12 +42,9 @@ class UnaryCalls:
         route = method.route
         caller = await self._gate.admit(context, route, request_id)
         message = await first_message(context, method.request, route.body_bytes_max)
-        path, query, body = _read(method, message, context.time_remaining())
         call = Call(
             who=caller.who,
-            path=path,
-            query=query,
-            body=body,
+            **_read(method, message, context.time_remaining()),
             content_type="",
             headers={},
             request_id=request_id,
@@ -60,22 +57,26 @@ class UnaryCalls:
         return await (self._gate.finish(doing) if is_write else doing)
 
 
-def _read(
-    method: Method, message: Message, remaining: float | None
-) -> tuple[dict[str, str], Any, Any]:
-    """Return what the route takes from its path, its query and its body."""
+def _read(method: Method, message: Message, remaining: float | None) -> dict[str, Any]:
+    """Return what the route takes from its path, its query, its body and its headers."""
     route = method.route
     if route.raw_body and method.request.DESCRIPTOR.fields[0].is_repeated:
-        return {}, None, _items(message)
+        return {"path": {}, "query": None, "body": _items(message)}
     path, rest = parts_of(route, values_of(message))
     if route.raw_body:
-        return path, None, rest
+        return {"path": path, "query": None, "body": rest}
     if remaining is not None and _WAIT in rest:
         # Nobody is there any more for what would be claimed after the deadline.
         rest[_WAIT] = max(0, min(rest[_WAIT], remaining - _SPARE_SECONDS))
     kind = kind_of(route)
-    read = None if kind is None else converted(rest, kind)
-    return (path, read, None) if route.query else (path, None, read)
+    if kind is None:
+        return {"path": path, "query": None, "body": None, "fields": rest}
+    read = converted(rest, kind)
+    return {
+        "path": path,
+        "query": read if route.query else None,
+        "body": None if route.query else read,
+    }
 
 
 def _items(message: Any) -> list[Any]:
