@@ -2,7 +2,9 @@
 
 import asyncio
 import re
+import shlex
 import signal
+import sys
 from typing import Any
 
 import httpx
@@ -68,6 +70,33 @@ async def test_workers_and_schedulers_say_how_they_are(
         scheduler.send(signal.SIGTERM)
         assert await scheduler.ended() == 0, scheduler.said
         assert "and leaves" in scheduler.said
+
+
+async def test_a_worker_that_still_waits_for_its_database_ends_when_it_is_told(
+    stage: Stage, postgres_server: PostgresServer
+) -> None:
+    name = stage.database_url.partition("?")[0].rpartition("/")[2]
+    async with proxy_to(postgres_server.tcp_dsn(name)) as (proxy, url):
+        proxy.swallow_statements = True
+        worker = stage.start_worker(database_url=url)
+        await proxy.swallowed.wait()
+        worker.send(signal.SIGTERM)
+        assert await worker.ended() == 0, worker.said
+
+
+async def test_a_worker_without_log_and_terminal_finishes_what_runs(
+    stage: Stage, app: Mainspring
+) -> None:
+    code = "from mainspring.cli import main; main()"
+    command = shlex.join([sys.executable, "-c", code, "worker", "--app", "faults.handlers:app"])
+    # What is written there finds no room.
+    worker = stage.start_program(["sh", "-c", f"exec {command} 2>/dev/full"], "worker")
+    await stage.submit(app, 1, "linger", gate=str(stage.gate))
+    await stage.happens("start", 1)
+    worker.send(signal.SIGHUP)
+    stage.open_gate()
+    assert await worker.ended() == 0, worker.said
+    await stage.settled()
 
 
 async def test_an_api_server_that_is_told_to_end_answers_what_it_was_asked(stage: Stage) -> None:

@@ -72,6 +72,13 @@ def test_a_value_that_cannot_be_shown_is_no_trouble(lines: io.StringIO) -> None:
     assert "value=<Bad>" in lines.getvalue()
 
 
+def test_what_nobody_can_be_told_ends_nothing() -> None:
+    def told(text: str) -> None:
+        raise BrokenPipeError(text)
+
+    teller("text", told)("stopping")
+
+
 def test_a_stack_trace_is_indented_under_its_line(lines: io.StringIO) -> None:
     configure_logs("info", "text", lines)
     log: Any = structlog.get_logger()

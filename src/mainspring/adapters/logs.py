@@ -9,6 +9,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from typing import Any, Final, TextIO
 
 import structlog
@@ -100,6 +101,15 @@ def _indented(text: str) -> str:
 
 def teller(style: str, plain: Callable[[str], None]) -> Callable[[str], None]:
     """Return how a service says what it is doing: as a plain line, or where logs are JSON as one
-    of those, so that whoever collects them meets nothing else.
+    of those, so that whoever collects them meets nothing else. Where nobody can be told any more,
+    because the pipe is closed or the disk full, what is at work goes on all the same.
     """
-    return structlog.get_logger("mainspring").info if style == "json" else plain
+    say: Callable[[str], Any] = (
+        structlog.get_logger("mainspring").info if style == "json" else plain
+    )
+
+    def tell(text: str) -> None:
+        with suppress(OSError):
+            say(text)
+
+    return tell

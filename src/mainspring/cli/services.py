@@ -85,7 +85,7 @@ def api(
         data_dir=data_dir,
     )
     configure_logs(settings.log_level, settings.log_format)
-    done = uvloop.run(run_api(settings, note))
+    done = uvloop.run(run_api(settings, teller(settings.log_format, note)))
     return EXIT_DONE if done else EXIT_FAILED
 
 

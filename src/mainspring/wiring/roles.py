@@ -45,9 +45,11 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
             agent = worker_agent(store, settings, registry)
             async with health_served(settings, store, "worker", lambda: agent.state, tell):
                 tell(_worker_line(settings, registry))
+                stopping.has_started()
                 return await _run_agent(agent, stopping, tell)
         finally:
             await store.close()
+    return True
 
 
 async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
@@ -63,10 +65,11 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
             async with health_served(settings, store, "scheduler", state, tell):
                 ready = partial(tell, "scheduler is ready")
                 duties = asyncio.create_task(_duties(store, settings, registry, meeting, ready))
+                stopping.has_started()
                 await _until_drain(stopping, duties)
-            return True
         finally:
             await store.close()
+    return True
 
 
 async def run_api(settings: Settings, tell: Tell) -> bool:
@@ -80,10 +83,11 @@ async def run_api(settings: Settings, tell: Tell) -> bool:
             async with api_running(store, settings, tell):
                 collect_rarely()
                 tell("ready")
+                stopping.has_started()
                 await stopping.drain.wait()
-            return True
         finally:
             await store.close()
+    return True
 
 
 async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
@@ -110,6 +114,7 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
                     return await _serve(store, located, registry, stopping, tell)
             finally:
                 await store.close()
+    return True
 
 
 async def _warn(settings: Settings, tell: Tell) -> None:
@@ -124,6 +129,7 @@ async def _serve(
     await deploy_schedules(store, registry)
     meeting = _meeting(store, settings)
     duties = asyncio.create_task(_duties(store, settings, registry, meeting))
+    stopping.has_started()
     try:
         if registry is None and settings.http_tasks:
             tell("no --app was given, so tasks of other types than http are stored and wait")
@@ -164,7 +170,11 @@ async def _run_agent(
         tell("stopping when running tasks have ended; a second signal leaves them at once")
         draining = asyncio.create_task(agent.drain())
         await asyncio.wait({draining, now}, return_when=asyncio.FIRST_COMPLETED)
-        return not now.done()
+        if now.done():
+            return False
+        # Whatever kept it from ending as it should is raised here.
+        await running
+        return True
     finally:
         for part in (running, drain, now, draining):
             if part is not None:
