@@ -130,6 +130,24 @@ class TestLife:
         (tick,) = installation("schedules", "history", "hand", "--json").lines
         assert (tick["kind"], tick["task_id"]) == ("manual", task_id)
 
+    def test_its_runs_have_a_group_a_unique_key_and_a_webhook(self, installation: Shell) -> None:
+        made = installation(
+            *("schedules", "create", "keyed", "--type", "greet", "--cron", "0 0 1 1 *"),
+            *("--group-key", "acme", "--unique-key", "k", "--overlap", "allow"),
+            *("--webhook", "https://example.com/hook", "--queue", "nobody", "--json"),
+        ).value
+        assert (made["group_key"], made["unique_key"]) == ("acme", "k")
+        assert made["webhook"]["url"] == "https://example.com/hook"
+        task_id = installation("schedules", "trigger", "keyed").out.strip()
+        again = installation("schedules", "trigger", "keyed")
+        assert (again.out.strip(), again.status) == (task_id, 0)
+        assert "unique key" in again.err
+        history = installation("schedules", "history", "keyed")
+        assert "unique" in history.out.splitlines()[1]
+        installation("schedules", "update", "keyed", "--clear", "unique-key")
+        assert "unique_key" not in installation("schedules", "get", "keyed").out
+        installation("tasks", "cancel", task_id)
+
     def test_backfilled_after_a_dry_run(self, installation: Shell) -> None:
         installation("schedules", "create", "hours", "--type", "greet", "--cron", "0 * * * *")
         span = ("--start", "2026-03-08T05:00:00Z", "--end", "2026-03-08T08:00:00Z", "--json")

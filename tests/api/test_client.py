@@ -9,8 +9,10 @@ from uuid import UUID
 import pytest
 
 from api.conftest import Api
-from mainspring import Client
+from mainspring import Client, Mainspring
 from mainspring.client import SyncClient
+from mainspring.client.schedule_installation import ApiSchedules
+from mainspring.core.schedules import Change
 from mainspring.domain.errors import (
     Forbidden,
     InvalidValue,
@@ -198,6 +200,29 @@ async def test_schedules_have_their_verbs(api_client: Client) -> None:
         await use.get("daily")
 
 
+async def test_schedules_through_an_installation_have_the_options_of_their_task_type(
+    api_client: Client,
+) -> None:
+    app = Mainspring()
+
+    @app.task("bill", queue="bills", labels="gpu", group_key=lambda customer: f"c{customer}")
+    async def bill(customer: int) -> None:
+        """Costs nothing."""
+
+    use = ApiSchedules(api_client)
+    change = Change(
+        task_type="bill",
+        payload={"customer": 7},
+        options={"every": 60, "webhook": "https://example.com/hook"},
+        definition=bill.definition,
+    )
+    made = await use.create("bills", change)
+    assert (made.queue, made.labels, made.group_key) == ("bills", ("gpu",), "c7")
+    assert made.webhook is not None
+    changed = await use.update("bills", Change(options={"labels": "eu,gpu"}, clear=("webhook",)))
+    assert (changed.labels, changed.webhook, changed.group_key) == (("eu", "gpu"), None, "c7")
+
+
 async def test_code_that_blocks_has_the_same(api: Api) -> None:
     key = await api.key()
 
@@ -207,6 +232,7 @@ async def test_code_that_blocks_has_the_same(api: Api) -> None:
             with pytest.raises(WaitTimedOut):
                 client.wait(task["task_id"], timeout=0.2)
             client.run_now(task["task_id"])
+            assert client.get(task["task_id"], max_staleness=5)["status"] == "pending"
             assert [one["task_id"] for one in client.tasks()] == [task["task_id"]]
             client.schedules.create("s", "t", every=60)
             assert [one["name"] for one in client.schedules.list()] == ["s"]

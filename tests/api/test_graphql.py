@@ -58,6 +58,7 @@ async def failed_task(client: httpx.AsyncClient) -> str:
 async def test_everything_is_seen_as_in_the_rest_api(client: httpx.AsyncClient) -> None:
     task_id = await failed_task(client)
     made = {"name": "s", "task_type": "t", "cron": "0 9 * * *", "timezone": "Europe/Paris"}
+    made |= {"group_key": "acme", "webhook": "https://example.com/hook"}
     assert (await client.post("/v1/schedules", json=made)).status_code == 201
     told = await ask(
         client,
@@ -67,7 +68,7 @@ async def test_everything_is_seen_as_in_the_rest_api(client: httpx.AsyncClient) 
           tasks(status: FAILED, limit: 10) { tasks { taskId level } cursor }
           deadLetters(taskType: "t") { tasks { taskId } }
           schedules { name cronExpression skipped nextAt waiting }
-          schedule(name: "s") { name timezone spec }
+          schedule(name: "s") { name timezone spec groupKey uniqueKey webhook { url events } }
           history(name: "s") { nominalAt }
           queues { queue paused ready }
           workers { workerId slots queues }
@@ -91,6 +92,9 @@ async def test_everything_is_seen_as_in_the_rest_api(client: httpx.AsyncClient) 
     assert data["deadLetters"]["tasks"] == [{"taskId": task_id}]
     assert data["schedules"][0]["name"] == data["schedule"]["name"] == "s"
     assert data["schedule"]["timezone"] == "Europe/Paris"
+    assert (data["schedule"]["groupKey"], data["schedule"]["uniqueKey"]) == ("acme", None)
+    assert data["schedule"]["webhook"]["url"] == made["webhook"]
+    assert "CANCELLED" in data["schedule"]["webhook"]["events"]
     assert data["history"] == []
     assert data["queues"] == [{"queue": "default", "paused": False, "ready": 0}]
     assert data["stats"]["deadLetters"] == 1

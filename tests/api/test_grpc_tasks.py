@@ -57,7 +57,7 @@ async def test_a_task_from_submission_to_cancellation(client: Client) -> None:
     await client.call("TaskService.RunNow", task_id=made.task_id)
     ended = await client.call("TaskService.Cancel", task_id=made.task_id, reason="no need")
     assert ended.status == tasks_pb2.CANCEL_STATE_CANCELLED
-    task = await client.call("TaskService.Get", task_id=made.task_id)
+    task = await client.call("TaskService.Get", task_id=made.task_id, max_staleness=2.5)
     assert (task.status, task.reason) == (tasks_pb2.TASK_STATUS_CANCELLED, "no need")
     late = await client.refused("TaskService.RunNow", task_id=made.task_id)
     assert (late.status, late.code) == ("FAILED_PRECONDITION", "task_not_waiting")
@@ -183,10 +183,22 @@ async def test_schedules(client: Client) -> None:
             exclusions=[schedules_pb2.Exclusion(dates=["2027-12-25"], weekend=[5, 6])],
         ),
         "policy": schedules_pb2.SchedulePolicy(overlap=schedules_pb2.OVERLAP_RULE_BUFFER_ONE),
-        "run": schedules_pb2.RunOptions(payload='{"a":1}', priority=2),
+        "run": schedules_pb2.RunOptions(
+            payload='{"a":1}',
+            priority=2,
+            group_key="acme",
+            unique_key="daily",
+            webhook=tasks_pb2.Webhook(
+                url="https://example.com/hook", events=[tasks_pb2.WEBHOOK_EVENT_FAILED]
+            ),
+        ),
     }
     made = await client.call("ScheduleService.Create", **given)
     assert (made.kind, made.priority, made.payload) == ("cron", 2, '{"a":1}')
+    assert (made.group_key, made.unique_key, made.webhook.url) == (
+        "acme", "daily", "https://example.com/hook"
+    )  # fmt: skip
+    assert list(made.webhook.events) == [tasks_pb2.WEBHOOK_EVENT_FAILED]
     spec = json.loads(made.spec)
     assert spec["fold"] == "once"
     assert spec["overlap"]["rule"] == "buffer_one"
@@ -205,7 +217,10 @@ async def test_schedules(client: Client) -> None:
     )
     assert (changed.priority, changed.payload) == (7, '{"a":1}')
     run = await client.call("ScheduleService.Trigger", name="daily")
-    assert run.task_id
+    assert (bool(run.task_id), run.reason) == (True, "")
+    allow = schedules_pb2.OVERLAP_RULE_ALLOW
+    met = await client.call("ScheduleService.Trigger", name="daily", overlap=allow)
+    assert (met.task_id, met.reason) == (run.task_id, "unique")
     back = await client.call(
         "ScheduleService.Backfill",
         name="daily",

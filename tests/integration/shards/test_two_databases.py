@@ -13,7 +13,9 @@ from mainspring import Mainspring
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.cli.root import run
 from mainspring.config import Settings
-from mainspring.core.schedules import Change
+from mainspring.core.access import Principal
+from mainspring.core.schedules import Change, Schedules
+from mainspring.core.tenant_schedules import TenantSchedules
 from mainspring.domain.errors import (
     InvalidConfiguration,
     InvalidValue,
@@ -221,3 +223,37 @@ async def test_commands_go_over_all_shards(two: Two, capsys: pytest.CaptureFixtu
     assert "shard 2 (" in capsys.readouterr().err
     found = [finding async for finding in findings(two.settings)]
     assert not next(finding for finding in found if finding.check == "shards").ok
+
+
+async def test_a_schedule_is_made_where_its_group_is(two: Two) -> None:
+    session = await open_session(two.settings)
+    try:
+        change = Change(task_type="t", options={"every": 60, "group_key": "acme"})
+        with pytest.raises(InvalidValue, match="name the schedule") as refused:
+            await session.schedules.create("report", change)
+        assert refused.value.field == "group_key"
+        name = str(refused.value).split("name the schedule '")[1].split("'")[0]
+        await session.schedules.create(name, change)
+        run = await session.schedules.trigger(name)
+        assert run.task_id is not None
+        assert partition_of(run.task_id) == key_tail("acme") % 64
+        other = Change(task_type="t", options={"every": 60, "unique_key": "acme"})
+        with pytest.raises(InvalidValue, match="unique_key out"):
+            await session.schedules.create("report", other)
+    finally:
+        await session.close()
+
+
+async def test_schedules_of_a_namespace_are_found_again(two: Two) -> None:
+    session = await open_session(two.settings)
+    who = Principal(key_id="k", name="me", namespace="acme")
+    try:
+        use = Schedules(TenantSchedules(session.store, who), SystemClock(), SystemIds())
+        for number in range(8):
+            name = f"s{number}"
+            await use.create(name, Change(task_type="t", options={"every": 60}))
+            assert (await use.pause(name)).status == "paused"
+            assert (await use.trigger(name)).task_id is not None
+            await use.delete(name)
+    finally:
+        await session.close()

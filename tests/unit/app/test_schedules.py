@@ -168,3 +168,57 @@ def test_the_order_of_the_decorators_is_explained() -> None:
     app = Mainspring()
     with pytest.raises(InvalidValue, match=r"above @app\.task"):
         app.schedule("* * * * *")(lambda: None)  # type: ignore[type-var]
+
+
+def keyed_app(**options: Any) -> Mainspring:
+    app = Mainspring()
+
+    @app.schedule("* * * * *", payload={"customer": 7}, **options)
+    @app.task(
+        "sync",
+        group_key=lambda customer: f"c{customer}",
+        unique_key=lambda customer: f"sync:{customer}",
+    )
+    async def sync(customer: int) -> None:
+        """Nothing to do."""
+
+    return app
+
+
+async def test_runs_have_the_keys_of_their_task_type() -> None:
+    async with TestApp(keyed_app()) as t:
+        schedules = t.app.schedules
+        made = await schedules.get("sync")
+        assert (made.group_key, made.unique_key) == ("c7", "sync:7")
+        other = await schedules.update("sync", {"customer": 8})
+        assert (other.group_key, other.unique_key) == ("c8", "sync:8")
+        chosen = await schedules.update("sync", unique_key="mine")
+        assert (chosen.group_key, chosen.unique_key) == ("c8", "mine")
+        kept = await schedules.update("sync", {"customer": 9})
+        assert (kept.group_key, kept.unique_key) == ("c9", "mine")
+        cleared = await schedules.update("sync", clear=["unique_key"])
+        assert cleared.unique_key == "sync:9"
+
+
+async def test_what_is_cleared_is_as_if_it_had_never_been_given() -> None:
+    async with TestApp(make_app()) as t:
+        schedules = t.app.schedules
+        hook = "https://example.com/hook"
+        await schedules.update("report", priority=1, labels="gpu", webhook=hook, group_key="g")
+        cleared = await schedules.update(
+            "report", clear=["priority", "labels", "webhook", "group_key"], queue="q"
+        )
+        assert (cleared.priority, cleared.labels, cleared.webhook) == (5, (), None)
+        assert (cleared.group_key, cleared.queue) == (None, "q")
+        with pytest.raises(InvalidValue, match="group_key") as refused:
+            await schedules.update("report", clear=["colour"])
+        assert refused.value.field == "clear"
+
+
+def test_a_declaration_whose_parts_do_not_fit_is_refused_where_it_is_written() -> None:
+    with pytest.raises(InvalidValue, match="buffer_one") as refused:
+        keyed_app(overlap="cancel_previous")
+    assert refused.value.field == "overlap"
+    with pytest.raises(InvalidValue, match="unique_key none beside") as refused:
+        keyed_app(key="once")
+    assert refused.value.field == "key"

@@ -39,7 +39,7 @@ _EXPIRE: Final = QUERIES["expire_starts"]
 _FIRST: Final = (UUID(int=0), datetime.fromisoformat("1970-01-01T00:00:00+00:00"))
 
 _PATIENCE: Final = "100ms"
-"""The longest wait for a unique key that someone's open transaction has."""
+"""The longest wait for a unique key, or a task to cancel, that someone's transaction holds."""
 
 _TRIES: Final = 5
 """Looks for who has a unique key that was just taken; after that the next round is soon enough."""
@@ -69,9 +69,9 @@ class Planning(StorePart):
         if not plans:
             return []
         await self._hooks.reach(HookPoint.TICK_BEFORE_INSERT)
-        plain = [plan for plan in plans if not _is_unique(plan)]
-        unique = [plan for plan in plans if _is_unique(plan)]
-        rows = await self._commit(plain, fence) + await self._commit_unique(unique, fence)
+        calm = [plan for plan in plans if not _may_wait(plan)]
+        others = [plan for plan in plans if _may_wait(plan)]
+        rows = await self._commit(calm, fence) + await self._commit_soon(others, fence)
         await self._hooks.reach(HookPoint.TICK_AFTER_COMMIT)
         if any(row["nominal_at"] is not None for row in rows):
             self._announcer.ready()
@@ -97,11 +97,9 @@ class Planning(StorePart):
             before_commit=None if isinstance(self._hooks, NoHooks) else self._inserted,
         )
 
-    async def _commit_unique(self, plans: Sequence[SchedulePlan], fence: Fence | None) -> list[Any]:
-        """Carry out plans whose unique keys others may be about to take, or to give back.
-
-        Someone's open transaction with one of the keys holds up no other schedule, nor the
-        partition: what has to wait is left for the next round.
+    async def _commit_soon(self, plans: Sequence[SchedulePlan], fence: Fence | None) -> list[Any]:
+        """Carry out plans for which someone's open transaction may be in the way: it holds up no
+        other schedule, nor the partition. What would have to wait is left for the next round.
         """
         for _ in range(_TRIES):
             try:
@@ -112,9 +110,11 @@ class Planning(StorePart):
             except StoreUnavailable as error:
                 if LOCK_TIMEOUT not in sqlstates(error):
                     raise
-                if len(plans) == 1:
-                    return []
-                return [row for one in plans for row in await self._commit_unique([one], fence)]
+                half = len(plans) // 2
+                if half == 0:
+                    break
+                first = await self._commit_soon(plans[:half], fence)
+                return first + await self._commit_soon(plans[half:], fence)
         return []
 
     async def report_problem(
@@ -172,8 +172,10 @@ def _ended(row: Any) -> EndedRun:
     )
 
 
-def _is_unique(plan: SchedulePlan) -> bool:
-    return any(tick.task is not None and tick.task.unique_key is not None for tick in plan.ticks)
+def _may_wait(plan: SchedulePlan) -> bool:
+    """Whether it takes a unique key or ends tasks, which the transactions of callers do as well."""
+    keys = (tick.task.unique_key for tick in plan.ticks if tick.task is not None)
+    return plan.cancels_previous or any(key is not None for key in keys)
 
 
 def _answers(plans: Sequence[SchedulePlan], rows: Sequence[Any]) -> list[Committed]:
