@@ -6,6 +6,7 @@ import pytest
 
 from fixtures.valkey import ValkeyCluster, WatchedValkey, until
 from integration.redis.bench import SLICES, Opener, fed_again
+from mainspring.adapters.postgres import queued
 from mainspring.config import Settings
 from mainspring.domain.ids import partition_of
 from mainspring.domain.task import Completed, Settlement
@@ -72,6 +73,33 @@ async def test_a_slice_that_is_moved_to_another_node(
     assert len(await bench.claim()) == 3
 
 
+async def test_a_slice_that_the_servers_move_by_themselves(
+    opener: Opener, valkey_cluster: ValkeyCluster, valkey_prefix: str
+) -> None:
+    """As a whole, which Valkey 9 does; until then nobody notices."""
+    bench = await opener(valkey_cluster.url, 1)
+    prefix = f"{{{valkey_prefix}:0}}:"
+    slot = valkey_cluster.nodes[0].ask("CLUSTER", "KEYSLOT", prefix)[1:].strip()
+    old = valkey_cluster.node_of(prefix)
+    new = next(node for node in valkey_cluster.nodes if node is not old)
+    name = new.ask("CLUSTER", "MYID").split("\r\n")[1]
+    ids = await bench.submit(5)
+    assert await bench.held() == 5
+    leases = await bench.claim(2)
+    said = old.ask("CLUSTER", "MIGRATESLOTS", "SLOTSRANGE", slot, slot, "NODE", name)
+    if said.startswith("-ERR unknown subcommand"):
+        pytest.skip("this server moves keys one by one")
+    assert said == "+OK\r\n"
+    until(lambda: new.ask("EXISTS", f"{prefix}fed").startswith(":"), "the slice has moved")
+    assert await bench.held() == 3
+    leases += await bench.claim()
+    assert {lease.id for lease in leases} == {*ids}
+    await bench.feed()
+    await bench.submit(3)
+    assert await bench.held() == 3
+    assert len(await bench.claim()) == 3
+
+
 async def test_a_node_that_is_lost_takes_only_its_slices_along(
     opener: Opener, valkey_cluster: ValkeyCluster, valkey_prefix: str
 ) -> None:
@@ -132,6 +160,37 @@ async def test_a_replica_takes_over_without_what_was_acknowledged_last(
     # The old one comes back as a replica; who still asks it hears of the new one.
     watched.first.start()
     assert len(await bench.claim()) == 2
+
+
+async def test_a_first_that_comes_back_with_what_it_knew_leads_nobody_astray(
+    opener: Opener, watched_valkey: WatchedValkey
+) -> None:
+    """It stood still while the replica took over, and a worker has not asked meanwhile."""
+    watched = watched_valkey
+    known = {"redis_sentinel_password": watched.sentinel_password}
+    bench = await opener(watched.url, 1, **known)
+    asleep = await opener(watched.url, 1, **known)
+    early = await bench.submit(3)
+    assert await bench.held() == 3
+    watched.first.pause()
+    try:
+        until(lambda: str(watched.second.port) in master(watched), "another server is the first")
+        await fed_again(bench)
+        leases = await bench.claim()
+        assert {lease.id for lease in leases} == {*early}
+        ended = [Settlement(lease.id, lease.fencing_token, Completed(None)) for lease in leases]
+        assert all(await bench.store.settle(ended))
+        late = await bench.submit(2)
+        await bench.store.publisher.sent()
+    finally:
+        watched.first.resume()
+    asleep.store._look_seconds = queued.LOOK_SECONDS
+    asleep.store._look_at = 0.0
+    found: list[object] = []
+    async with asyncio.timeout(20):
+        while len(found) < len(late):
+            found += [lease.id for lease in await asleep.claim()]
+    assert {*found} == {*late}
 
 
 def copied(watched: WatchedValkey) -> bool:
