@@ -10,6 +10,7 @@ from mainspring.domain.limits import (
     BURST_MAX,
     CONCURRENCY_MAX,
     RATE_MAX,
+    RATE_MIN,
     Limit,
     checked_limit,
 )
@@ -25,9 +26,11 @@ class LimitIn(In, frozen=True):
     """
 
     concurrency: Annotated[int, Meta(ge=1, le=CONCURRENCY_MAX)] | None = None
-    rate: Annotated[float, Meta(gt=0, le=RATE_MAX)] | Annotated[str, Meta(max_length=20)] | None = (
-        None
-    )
+    rate: (
+        Annotated[float, Meta(ge=RATE_MIN, le=RATE_MAX)]
+        | Annotated[str, Meta(max_length=20)]
+        | None
+    ) = None
     burst: Annotated[int, Meta(ge=1, le=BURST_MAX)] | None = None
 
     def limit(self, prefix: str = "") -> Limit:

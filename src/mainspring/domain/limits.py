@@ -21,6 +21,9 @@ CONCURRENCY_MAX: Final = 100_000
 RATE_MAX: Final = 1_000_000.0
 """Starts a second."""
 
+RATE_MIN: Final = 1e-13
+"""Below any rate that means something, and above those with which nothing can be reckoned."""
+
 BURST_MAX: Final = 1_000_000
 GROUP_LIMITS_MAX: Final = 10_000
 """Groups of one queue that may have limits of their own."""
@@ -39,7 +42,7 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
     until its lease is settled or rescued."""
 
     rate: float | None = None
-    """How many may start in a second, above 0 and at most `RATE_MAX`; every attempt is a start."""
+    """How many may start in a second, `RATE_MIN` to `RATE_MAX`; every attempt is a start."""
 
     burst: int | None = None
     """How many may start at once after a pause, 1 to `BURST_MAX`. None: what the rate allows in one
@@ -53,9 +56,10 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
                 "To let nothing start, pause the queue"
             )
             raise InvalidValue(message, field="concurrency")
-        if self.rate is not None and not 0 < self.rate <= RATE_MAX:
+        if self.rate is not None and not RATE_MIN <= self.rate <= RATE_MAX:
             message = (
-                f"rate is {shown(self.rate)} a second; it must be above 0 and at most {RATE_MAX:g}"
+                f"rate is {shown(self.rate)} a second; it must be above 0 (from {RATE_MIN:g} on) "
+                f"and at most {RATE_MAX:g}"
             )
             raise InvalidValue(message, field="rate")
         if self.burst is not None and self.rate is None:

@@ -7,6 +7,7 @@ import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import datetime
+from typing import Any
 
 import asyncpg
 import pytest
@@ -15,9 +16,11 @@ from integration.postgres.steps import new_task
 from mainspring.adapters.postgres.pool import SESSION, PoolOptions
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.store import PostgresStore, open_store
-from mainspring.domain.limits import Limit
+from mainspring.domain.limits import RATE_MIN, Limit
+from mainspring.domain.priority import Level
 from mainspring.domain.task import Completed, Lease, Settlement
 from mainspring.ports.store import ClaimRequest
+from mainspring.ports.workers import WorkerState
 
 pytestmark = [pytest.mark.postgres]
 
@@ -141,6 +144,26 @@ async def test_ten_thousand_groups_without_room_are_out_of_the_way(
     assert reads < 4_000
 
 
+async def test_limits_that_change_are_looked_at_in_many_lines_a_part_at_a_time(
+    admitting: asyncpg.Connection, sql: asyncpg.Connection
+) -> None:
+    await sql.execute("UPDATE mainspring.queues SET group_concurrency = 1")
+    await sql.execute(
+        "INSERT INTO mainspring.lines (queue, group_key, priority, turn, until) "
+        "SELECT 'default', 'g' || n, 5, 0, now() + interval '1 hour' "
+        "FROM generate_series(1, 12000) n"
+    )
+    await sql.execute("UPDATE mainspring.gates SET changed = true")
+    for left in (7_000, 2_000, 0):
+        await open_gate(sql)
+        await admit(admitting)
+        assert (
+            await sql.fetchval("SELECT count(*) FROM mainspring.lines WHERE until IS NOT NULL")
+            == left
+        )
+    assert not await sql.fetchval("SELECT changed FROM mainspring.gates")
+
+
 async def test_what_becomes_due_is_let_in_line_a_part_at_a_time(
     admitting: asyncpg.Connection, sql: asyncpg.Connection
 ) -> None:
@@ -153,8 +176,12 @@ async def test_what_becomes_due_is_let_in_line_a_part_at_a_time(
     )
 
 
-async def claim(store: PostgresStore, limit: int, worker: str = "w") -> list[Lease]:
-    request = ClaimRequest(worker_id=worker, limit=limit, lease_seconds=60.0, task_types=("mail",))
+async def claim(
+    store: PostgresStore, limit: int, worker: str = "w", lanes: tuple[Level, ...] | None = None
+) -> list[Lease]:
+    request = ClaimRequest(
+        worker_id=worker, limit=limit, lease_seconds=60.0, task_types=("mail",), lanes=lanes
+    )
     return (await store.claim(request)).leases
 
 
@@ -265,3 +292,55 @@ async def test_a_limit_is_kept_while_it_is_set_on_a_queue_in_use(
     assert len(await claim(store, 100)) == 10
     shown = await sql.fetchval("SELECT json_agg(g) FROM mainspring.gates g")
     assert [gate["queue"] for gate in json.loads(shown)] == ["default"]
+
+
+async def test_what_started_while_there_was_no_limit_counts_when_there_is_one_again(
+    store: PostgresStore, other: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await store.set_limits("default", whole=Limit(concurrency=2))
+    await store.submit([new_task() for _ in range(20)])
+    before = await claim(other, 2)
+    assert await claim(other, 5) == []
+    await sql.execute("UPDATE mainspring.gates SET limited_at = now() - interval '1 hour'")
+    await store.set_limits("default", whole=Limit())
+    await complete(other, before)
+    # It fills all that the worker has room for, so nobody looks at the gate.
+    assert len(await claim(other, 10)) == 10
+    await store.set_limits("default", whole=Limit(concurrency=2))
+    assert await claim(other, 5) == []
+
+
+async def test_a_rate_that_is_hardly_one_holds_up_no_other_queue(store: PostgresStore) -> None:
+    for queue in ("a", "b"):
+        await store.submit([new_task(queue=queue, group_key="g") for _ in range(3)])
+    await store.set_limits("a", whole=Limit(rate=RATE_MIN), group=Limit(rate=RATE_MIN))
+    started = [lease.queue for _ in range(3) for lease in await claim(store, 10)]
+    assert sorted(started) == ["a", "b", "b", "b"]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{"task_type": "rare"}, {"queue": "default@eu"}, {"priority": 0}],
+    ids=["type", "labels", "lane"],
+)
+async def test_what_no_worker_serves_any_more_gives_its_place_back(
+    store: PostgresStore, fields: dict[str, Any]
+) -> None:
+    """Where nothing is limited all is admitted; then who served a part of it has left."""
+    await store.beat(
+        WorkerState(
+            worker_id="w", hostname="h", pid=1, task_types=("mail",), queues=None,
+            lanes=(Level.NORMAL,), slots=5,
+        )
+    )  # fmt: skip
+    (left,) = await store.submit([new_task(group_key="g", **fields)])
+    await store.submit([new_task(group_key="g")])
+    await complete(store, await claim(store, 5, lanes=(Level.NORMAL,)))
+    await store.set_limits("default", group=Limit(concurrency=1))
+    await store.submit([new_task(group_key="g")])
+    assert await claim(store, 5, lanes=(Level.NORMAL,)) == []
+    assert await store.rescue(10) == []
+    assert len(await claim(store, 5, lanes=(Level.NORMAL,))) == 1
+    task = await store.get(left.id)
+    assert task is not None
+    assert task.held

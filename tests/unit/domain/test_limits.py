@@ -10,6 +10,7 @@ from mainspring.domain.limits import (
     BURST_MAX,
     CONCURRENCY_MAX,
     RATE_MAX,
+    RATE_MIN,
     Limit,
     checked_limit,
     divided,
@@ -29,6 +30,7 @@ from mainspring.domain.limits import (
         ({"concurrency": "2"}, "concurrency"),
         ({"rate": 0}, "rate"),
         ({"rate": -0.5}, "rate"),
+        ({"rate": RATE_MIN / 2}, "rate"),
         ({"rate": RATE_MAX + 1}, "rate"),
         ({"rate": 10**400}, "rate"),
         ({"rate": math.nan}, "rate"),
@@ -56,7 +58,7 @@ def test_what_is_no_limit(given: dict[str, Any], field: str) -> None:
 
 
 def test_the_ends_of_the_ranges_are_limits() -> None:
-    checked_limit(1, 1e-9, 1)
+    checked_limit(1, RATE_MIN, 1)
     checked_limit(CONCURRENCY_MAX, RATE_MAX, BURST_MAX)
     assert checked_limit().is_none
     assert (Limit(rate=0.5).bucket, Limit(rate=2.5).bucket) == (1, 3)

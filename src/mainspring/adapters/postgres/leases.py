@@ -6,7 +6,9 @@ from operator import attrgetter
 from typing import Any, Final
 
 from mainspring.adapters.postgres.claim import Claiming
+from mainspring.adapters.postgres.groups import Group
 from mainspring.adapters.postgres.leaving import passing_over
+from mainspring.adapters.postgres.pool import Record
 from mainspring.adapters.postgres.queries import QUERIES, Query
 from mainspring.domain.errors import MainspringError
 from mainspring.domain.placement import base_of
@@ -19,6 +21,11 @@ _WATCH: Final = QUERIES["watch"]
 _PROGRESS: Final = QUERIES["progress"]
 _RESCUE: Final = QUERIES["rescue"]
 _RESCUE_BESIDE: Final = passing_over(_RESCUE, "t.lease_expires_at <= (")
+_UNSERVED: Final = QUERIES["put_back_unserved"]
+_UNSERVED_BESIDE: Final = passing_over(_UNSERVED, "split_part(t.queue, '@', 1) = q.name")
+_UNSERVED_BATCH: Final = 500
+_SILENT_SECONDS: Final = 60.0
+"""Whoever is silent for as long as a lease lasts by default does not come for what was admitted."""
 
 
 class Leasing(Claiming):
@@ -40,7 +47,7 @@ class Leasing(Claiming):
         return bool(rows)
 
     async def rescue(self, limit: int) -> list[Rescued]:
-        """Take back tasks whose lease has expired."""
+        """Take back tasks whose lease has expired, and what was admitted for workers that left."""
         rows = await self._main.fetch(
             _RESCUE_BESIDE if self._is_leaving() else _RESCUE,
             self._now(),
@@ -50,19 +57,23 @@ class Leasing(Claiming):
         )
         rescued = [Rescued(row["id"], TaskStatus(row["target"])) for row in rows]
         await self._hooks.reach(HookPoint.RESCUE_AFTER_COMMIT)
-        freed = {
-            (base_of(row["queue"]), row["group_key"])
-            for row in rows
-            if row["group_key"] is not None
-        }
-        if freed:
-            # Else their limits would be looked at a while later.
-            with suppress(MainspringError):
-                await self.refill(sorted(freed))
+        # Else their limits would be looked at a while later.
+        with suppress(MainspringError):
+            freed = _groups_of([*rows, *await self._put_back_unserved()])
+            if freed:
+                await self.refill(freed)
         if any(task.status is TaskStatus.PENDING for task in rescued):
             self.read_from_the_beginning()
             self._announcer.ready()
         return rescued
+
+    async def _put_back_unserved(self) -> list[Record]:
+        return await self._main.fetch(
+            _UNSERVED_BESIDE if self._is_leaving() else _UNSERVED,
+            self._now(),
+            _UNSERVED_BATCH,
+            _SILENT_SECONDS,
+        )
 
     async def _ask(
         self,
@@ -91,3 +102,10 @@ class Leasing(Claiming):
             )
             for lease in leases
         ]
+
+
+def _groups_of(rows: Sequence[Record]) -> list[Group]:
+    """Return the groups in which something ended, or gave a place back."""
+    return sorted(
+        {(base_of(row["queue"]), row["group_key"]) for row in rows if row["group_key"] is not None}
+    )

@@ -57,9 +57,10 @@ ON CONFLICT (name) DO UPDATE SET paused = true;
 UPDATE mainspring.queues SET paused = false WHERE name = $1 AND paused;
 
 -- fragment: gate_changed
--- Whoever admits next looks anew at all that was held for the limits of before.
+-- Whoever admits next looks anew at all that was held for the limits of before, and for what started
+-- while there was none.
 INSERT INTO mainspring.gates (queue, ready_at, changed) SELECT $2, clock.now, true FROM clock
-ON CONFLICT (queue) DO UPDATE SET ready_at = EXCLUDED.ready_at, changed = true
+ON CONFLICT (queue) DO UPDATE SET ready_at = EXCLUDED.ready_at, changed = true, limited_at = NULL
 
 -- name: set_limits
 -- A queue may be limited before its first task.

@@ -88,3 +88,45 @@ WITH clock AS MATERIALIZED (
 ), {{webhooks}}
 SELECT id, target, queue, group_key FROM again
 UNION ALL SELECT id, target, queue, group_key FROM gone;
+
+-- name: put_back_unserved
+-- What was admitted in a queue with limits holds a place there until it is claimed. If no live worker
+-- serves it any more it gives that back, and is admitted anew for one that does. (Aging may let workers
+-- of better lanes take it as well; they admit it by themselves.)
+-- To people it waits as before; it is as if it were rescheduled to the time it had.
+-- $1 now or NULL, $2 limit for each queue, $3 seconds of silence after which a worker is not alive.
+-- transition: reschedule
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+), unserved AS MATERIALIZED (
+    SELECT one.id
+    FROM clock
+    CROSS JOIN mainspring.queues q
+    CROSS JOIN LATERAL (
+        SELECT t.id FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = q.name AND t.group_key IS NOT NULL
+            AND t.status IN ('pending', 'retrying')
+            AND NOT EXISTS (
+                SELECT FROM mainspring.workers w
+                WHERE w.seen_at > clock.now - make_interval(secs => $3) AND NOT w.draining
+                    AND t.task_type = ANY (w.task_types)
+                    AND (w.queues IS NULL OR q.name = ANY (w.queues))
+                    AND string_to_array(split_part(t.queue, '@', 2), ',') <@ w.labels
+                    AND (w.lanes IS NULL OR w.lanes && CASE
+                        WHEN t.priority < 1 THEN '{critical}'
+                        WHEN t.priority < 4 THEN '{high}'
+                        WHEN t.priority < 7 THEN '{normal}'
+                        ELSE '{low,batch}'
+                    END::text[])
+                OFFSET 0)
+        LIMIT $2
+        FOR UPDATE OF t SKIP LOCKED
+    ) one
+    WHERE q.labels IS NULL AND (
+        q.limited OR q.group_concurrency IS NOT NULL OR q.group_rate IS NOT NULL
+        OR EXISTS (SELECT FROM mainspring.groups o WHERE o.queue = q.name OFFSET 0))
+)
+UPDATE mainspring.tasks t SET status = 'coming'
+FROM unserved u
+WHERE t.id = ANY (ARRAY[u.id]) AND t.status NOT IN ('coming', 'held', 'running')
+RETURNING t.queue, t.group_key;
