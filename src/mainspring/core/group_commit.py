@@ -6,6 +6,9 @@ many submissions exactly when there are many, and no timer delays any.
 
 A caller who has been the only one sends for itself: a flight of its own would cost it a task and
 two turns of the event loop.
+
+A task whose key, or whose new queue, is in somebody's open transaction has to wait for the end of
+that. It does so apart, so that nobody waits with it.
 """
 
 import asyncio
@@ -20,6 +23,7 @@ from mainspring.domain.errors import (
     OutcomeUnknown,
     PartitionMoving,
     SetupError,
+    StoreHeldUp,
     StoreUnavailable,
     Unavailable,
 )
@@ -30,6 +34,9 @@ from mainspring.ports.store import TaskStore
 BATCH_TASKS: Final = 1000
 FLIGHTS_MAX: Final = 2
 """Two batches may be on their way, so that one is prepared while the other is written to disk."""
+
+APART_MAX: Final = 2
+"""So many of those that are held up ask the store at a time; each takes a connection."""
 
 RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 1.0
@@ -65,6 +72,9 @@ class _Item(msgspec.Struct, eq=False):
     is_sent: bool = False
     """It was handed to the store at least once, so it may have been stored."""
 
+    is_apart: bool = False
+    """It was held up by somebody's transaction."""
+
     def answer(self, outcome: Submission | BaseException) -> None:
         """Tell the one who waits, unless that is over."""
         if self.is_over:
@@ -94,6 +104,8 @@ class GroupCommit:
         self._batch_tasks = batch_tasks
         self._waiting: deque[_Item] = deque()
         self._flights: set[asyncio.Future[None]] = set()
+        self._apart: set[asyncio.Future[None]] = set()
+        self._turns_apart = asyncio.Semaphore(APART_MAX)
         self._crowd = 0
         """How many travelled in the last flight."""
 
@@ -129,6 +141,7 @@ class GroupCommit:
                     items_left = await self._go_alone(items)
                     if items_left:
                         await self._travel(items_left, waiter, timeout)
+                    await waiter.done
             else:
                 await self._travel(items, waiter, timeout)
         except TimeoutError:
@@ -140,8 +153,8 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Wait until everything that was accepted has been answered."""
-        while self._flights:
-            await asyncio.wait(tuple(self._flights))
+        while pending := self._flights | self._apart:
+            await asyncio.wait(pending)
 
     async def _travel(self, items: list[_Item], waiter: _Waiter, seconds: float) -> None:
         """Wait in the crowd, so long at most. To stop a wait takes no interruption, which would
@@ -221,11 +234,11 @@ class GroupCommit:
             # Nothing was stored by this try, and the next one may be due to another store.
             for item, before in zip(batch, was_sent, strict=True):
                 item.answer(_unknown(item) if before else _copy(error))
-        except StoreUnavailable:
+        except (StoreUnavailable, StoreHeldUp) as error:
             # Nothing was stored by this try; an earlier one may have been.
             for item, before in zip(batch, was_sent, strict=True):
                 item.is_sent = before
-            return batch
+            return await self._held_up(batch) if isinstance(error, StoreHeldUp) else batch
         except OutcomeUnknown:
             return _after_unknown(batch)
         except Exception as error:  # noqa: BLE001 - whatever it is, its own caller gets it
@@ -234,6 +247,37 @@ class GroupCommit:
             for item, submission in zip(batch, submissions, strict=True):
                 item.answer(submission)
         return []
+
+    async def _held_up(self, batch: list[_Item]) -> list[_Item]:
+        """Let those that may be what is held up wait apart, and send the others again. It is a key,
+        or a new queue that somebody else is just making; then halve until it is alone.
+        """
+        if batch[0].is_apart:
+            return batch
+        keyed = [item for item in batch if _is_repeatable(item.task)]
+        if keyed or len(batch) == 1:
+            for item in keyed or batch:
+                self._wait_apart(item)
+            rest = [item for item in batch if not item.is_apart]
+            return await self._send(rest) if rest else []
+        middle = len(batch) // 2
+        again = await self._send(batch[:middle])
+        return again + await self._send(batch[middle:])
+
+    def _wait_apart(self, item: _Item) -> None:
+        item.is_apart = True
+        waiting = asyncio.get_running_loop().create_task(self._insist(item))
+        self._apart.add(waiting)
+        waiting.add_done_callback(self._apart.discard)
+
+    async def _insist(self, item: _Item) -> None:
+        left, pause = [item], RETRY_SECONDS
+        while left and not item.is_over:
+            async with self._turns_apart:
+                if not item.is_over:
+                    left = await self._send(left)
+            await self._clock.sleep(pause if left else 0)
+            pause = min(pause * 2, RETRY_SECONDS_MAX)
 
     async def _refused(self, batch: list[_Item], error: Exception) -> list[_Item]:
         """One task that the store refuses must not fail its neighbours: halve until it is alone."""
@@ -278,6 +322,11 @@ def _outcome(item: _Item) -> Submission | BaseException:
 def _late(item: _Item) -> MainspringError:
     if item.is_sent:
         return _unknown(item)
+    if item.is_apart:
+        return StoreUnavailable(
+            "nothing was stored, because the key or the new queue of the task is in a transaction "
+            "of somebody else that has not ended; try again when it has"
+        )
     return StoreUnavailable(
         "the task store did not answer in time and nothing was stored; check that the database "
         "is reachable and try again"

@@ -28,6 +28,7 @@
     ├── Unavailable              try again later; nothing is wrong with the request
     │   ├── StoreUnavailable
     │   │   └── PartitionMoving
+    │   ├── StoreHeldUp
     │   ├── StoreReadOnly
     │   ├── StoreFull
     │   ├── OutcomeUnknown
@@ -218,6 +219,12 @@ class StoreUnavailable(Unavailable):
 class PartitionMoving(StoreUnavailable):
     """The partition is just moving to another shard of the store, and nothing was done. To callers
     it is the same as `StoreUnavailable`, so the code is.
+    """
+
+
+class StoreHeldUp(Unavailable):
+    """Somebody's open transaction holds what is asked for, and nothing was done. The store is well,
+    so nobody else has to wait.
     """
 
 

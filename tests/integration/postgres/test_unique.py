@@ -17,8 +17,10 @@ from integration.postgres.steps import new_task
 from mainspring.adapters.postgres.caller import PostgresCallerTransactions
 from mainspring.adapters.postgres.pool import PoolOptions
 from mainspring.adapters.postgres.store import PostgresStore, open_store
+from mainspring.adapters.system import SystemClock
+from mainspring.core.group_commit import GroupCommit
 from mainspring.core.options import BOTH_KEYS
-from mainspring.domain.errors import InvalidValue
+from mainspring.domain.errors import InvalidValue, PartitionMoving
 from mainspring.domain.ids import deciding_key, key_tail
 from mainspring.domain.task import CancelState, NewTask, Submission
 from mainspring.ports.store import TaskFilter
@@ -303,3 +305,39 @@ async def test_a_key_is_not_forgotten_while_a_submission_relies_on_it(
         assert await caller.submit(sql, [again]) == [Submission(known[0].id, is_new=False)]
         assert await stores[0].forget_keys(30.0, 10) == 0
     assert await stores[0].forget_keys(30.0, 10) == 1
+
+
+async def test_what_moves_is_refused_as_such(database: str, sql: asyncpg.Connection) -> None:
+    """Whoever hears that it moves sends it to another shard, so no other word will do."""
+    guard = "SELECT mainspring.guard_partitions_v1(ARRAY(SELECT generate_series(0, $1)))"
+    await sql.execute(guard, 63)
+    try:
+        async with opened(database) as stores:
+            for fields in ({}, {"unique_key": "u"}, {"group_key": "g"}):
+                with pytest.raises(PartitionMoving):
+                    await stores[0].submit([new_task(**fields)])
+    finally:
+        await sql.execute(guard, -1)
+
+
+async def test_whom_a_callers_transaction_holds_up_holds_up_nobody_else(
+    stores: list[PostgresStore], database: str
+) -> None:
+    """With a unique key, with a key, and with the first task of a queue."""
+    caller, commits = PostgresCallerTransactions(), GroupCommit(stores[0], SystemClock())
+    connection = await asyncpg.connect(database)
+    try:
+        for fields in ({"unique_key": "u"}, {"key": "k", "fingerprint": "f"}, {"queue": "new"}):
+            async with connection.transaction():
+                (first,) = await caller.submit(connection, [new_task(**fields)])
+                waiting = asyncio.create_task(commits.submit(new_task(**fields)))
+                others = [new_task() for _ in range(3)]
+                answers = await asyncio.gather(*map(commits.submit, others))
+                assert answers == [Submission(task.id) for task in others]
+                assert not waiting.done()
+            answer = await waiting
+            assert answer.is_new == ("queue" in fields)
+            assert answer.is_new or answer.id == first.id
+    finally:
+        await commits.close()
+        await connection.close()

@@ -25,6 +25,7 @@ from mainspring.domain.errors import (
     OutcomeUnknown,
     PayloadTooLarge,
     StoreFull,
+    StoreHeldUp,
     StoreUnavailable,
 )
 from mainspring.domain.ids import key_tail
@@ -54,6 +55,7 @@ class Gate:
         self.firsts: list[bool] = []
         self.failures: list[Exception | None] = []
         self.refused: set[UUID] = set()
+        self.held_up: set[UUID] = set()
         self.during: Callable[[], object] | None = None
         self.seen: list[object] = []
         self.open = asyncio.Event()
@@ -71,6 +73,8 @@ class Gate:
             raise failure
         if any(task.id in self.refused for task in tasks):
             raise InvalidValue("the store refuses one of them")
+        if any(task.id in self.held_up for task in tasks):
+            raise StoreHeldUp("somebody holds what one of them needs")
         return await self.store.submit(tasks)
 
 
@@ -377,3 +381,27 @@ class TestKeys:
         assert await exists(gate, tasks[2])
         with pytest.raises(KeyConflict, match=r"tasks\[1\] \('k'\)"):
             raise_conflicts(tasks, stored)
+
+    async def test_what_is_held_up_waits_apart(self, gate: Gate, submissions: Submissions) -> None:
+        """The key of one task, then a queue that somebody else is just making."""
+        for key in ("k", None):
+            task, others = new_task(key=key), [new_task(n) for n in range(4)]
+            gate.held_up = {task.id}
+            waiting = asyncio.create_task(submissions.submit(task))
+            await asyncio.gather(*map(submissions.submit, others))
+            assert not waiting.done()
+            await submissions.submit(new_task())
+            gate.held_up.clear()
+            await waiting
+            assert await exists(gate, task)
+        await submissions.close()
+
+    async def test_what_is_held_up_alone_is_told_so_in_the_end(
+        self, gate: Gate, submissions: Submissions
+    ) -> None:
+        await submissions.submit(new_task())
+        task = new_task(key="k")
+        gate.held_up = {task.id}
+        with pytest.raises(StoreUnavailable, match="a transaction of somebody else"):
+            await submissions.submit(task, timeout=0.2)
+        await submissions.close()

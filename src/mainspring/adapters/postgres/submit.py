@@ -5,13 +5,13 @@ from typing import Any, Final, TypeVar
 
 from msgspec.structs import replace
 
-from mainspring.adapters.postgres.failures import UNIQUE_VIOLATION, sqlstates
+from mainspring.adapters.postgres.failures import LOCK_TIMEOUT, UNIQUE_VIOLATION, sqlstates
 from mainspring.adapters.postgres.part import StorePart
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.rows import backoff_columns
 from mainspring.adapters.postgres.webhooks import webhook_document
 from mainspring.core.options import BOTH_KEYS, DELAY_SECONDS_MAX
-from mainspring.domain.errors import InvalidValue
+from mainspring.domain.errors import InvalidValue, StoreHeldUp, StoreUnavailable
 from mainspring.domain.namespaces import plain_key
 from mainspring.domain.priority import DEFAULT
 from mainspring.domain.retry import Backoff
@@ -102,6 +102,14 @@ class Submitting(StorePart):
     async def _submit(self, tasks: Sequence[NewTask]) -> list[Submission]:
         """Store tasks whatever became of them before, with their keys and records."""
         check_values(tasks)
+        try:
+            return await self._store_all(tasks)
+        except StoreUnavailable as error:
+            if LOCK_TIMEOUT not in sqlstates(error):
+                raise
+            raise StoreHeldUp("another transaction holds a key or a new queue of these") from error
+
+    async def _store_all(self, tasks: Sequence[NewTask]) -> list[Submission]:
         sent = distinct(tasks)
         columns = batch_columns(sent)
         records = record_columns(sent)

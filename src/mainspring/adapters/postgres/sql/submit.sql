@@ -53,20 +53,25 @@ SELECT count(*) FROM stored;
 -- name: submit
 -- Everything that storing tasks takes is in the database function, so that every way to submit
 -- takes the same one. Returns what did not become a new task.
-SELECT place, id, conflict
-FROM mainspring.submit_batch_v2(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18);
+{{stored}};
 
 -- name: submit_recorded
 -- The same with the records of the audit in the same transaction, as above.
 -- $19 for each task the place of its record or NULL, then by that place: $20 actors, $21 namespaces,
 -- $22 actions, $23 addresses, $24 request ids.
 WITH stored AS MATERIALIZED (
-    SELECT place, id, conflict
-    FROM mainspring.submit_batch_v2(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+    {{stored}}
 ), {{recorded}}
 SELECT place, id, conflict FROM stored;
+
+-- fragment: stored
+-- Whoever's open transaction holds a key or a new queue is not waited for as long as a statement may
+-- take: other tasks may be in the same batch.
+SELECT s.place, s.id, s.conflict
+FROM (SELECT set_config('lock_timeout', '2s', true) AS bound OFFSET 0) patience
+CROSS JOIN LATERAL mainspring.submit_batch_v2(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
+    CASE WHEN patience.bound <> '' THEN $18::timestamptz END) s
 
 -- fragment: recorded
 -- One record for what one actor handed in from one address, with the id of each task: that of the

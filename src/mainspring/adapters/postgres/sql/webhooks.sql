@@ -30,9 +30,7 @@ hooked AS MATERIALIZED (
 -- without what belongs to it.
 -- $19 to $24 as in submit_recorded, $25 the webhooks as JSON, with the place of their task.
 WITH stored AS MATERIALIZED (
-    SELECT place, id, conflict
-    FROM mainspring.submit_batch_v2(
-        $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)
+    {{stored}}
 ), {{recorded}}, given AS MATERIALIZED (
     SELECT * FROM json_to_recordset($25::text::json)
         AS w (place integer, task_id uuid, url text, events text[], sign text, queue text)
