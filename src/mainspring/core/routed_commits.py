@@ -2,15 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from mainspring.core.group_commit import GroupCommit
-from mainspring.domain.errors import PartitionMoving, Unavailable
+from mainspring.domain.errors import (
+    OutcomeUnknown,
+    PartitionMoving,
+    StoreUnavailable,
+    Unavailable,
+)
 from mainspring.domain.ids import partition_of
 from mainspring.domain.task import NewTask, Submission
 from mainspring.ports.clock import Clock
 from mainspring.ports.parts import Divided
 from mainspring.ports.store import Store
+
+_LAST_SECONDS: Final = 0.01
+"""What was settled in the last moment is sent once more in any case."""
 
 
 class Commits(Protocol):
@@ -52,33 +60,45 @@ class RoutedCommits:
         # What is just moving would only be refused, and what travels with it as well.
         if partition_of(task.id) in self._store.lost_partitions():
             await self._store.settled([task.id], timeout or self._timeout_seconds)
-        while True:
-            commits = self._commits[self._store.shard_of(task.id)]
-            try:
-                return await commits.submit(task, timeout, first=first)
-            except PartitionMoving:
-                timeout = until - self._clock.monotonic()
-                if timeout <= 0 or not await self._store.settled([task.id], timeout):
-                    raise
-                first = False
+            timeout = max(until - self._clock.monotonic(), _LAST_SECONDS)
+        commits = self._commits[self._store.shard_of(task.id)]
+        try:
+            return await commits.submit(task, timeout, first=first)
+        except (PartitionMoving, OutcomeUnknown) as error:
+            (answer,) = await self._again([task], [error], until)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
     async def submit_many(
         self, tasks: Sequence[NewTask], timeout: float | None = None, *, first: bool = False
     ) -> list[Submission | BaseException]:
         """Store many tasks, those of each part together, and answer for each in order."""
         until = self._clock.monotonic() + (timeout or self._timeout_seconds)
-        given: list[Submission | BaseException] = [*await self._sent(tasks, timeout, first=first)]
+        return await self._again(tasks, await self._sent(tasks, timeout, first=first), until)
+
+    async def _again(
+        self, tasks: Sequence[NewTask], given: Sequence[Submission | BaseException], until: float
+    ) -> list[Submission | BaseException]:
+        """Send what was refused because it moves to where it is now, while there is time."""
+        answers = [*given]
         while moving := [
-            place for place, one in enumerate(given) if isinstance(one, PartitionMoving)
+            place for place, task in enumerate(tasks) if _may_move(task, answers[place])
         ]:
-            timeout = until - self._clock.monotonic()
             ids = [tasks[place].id for place in moving]
-            if timeout <= 0 or not await self._store.settled(ids, timeout):
+            left = until - self._clock.monotonic()
+            if left <= 0 or not await self._store.settled(ids, left):
                 break
-            again = await self._sent([tasks[place] for place in moving], timeout, first=False)
+            left = max(until - self._clock.monotonic(), _LAST_SECONDS)
+            again = await self._sent([tasks[place] for place in moving], left, first=False)
             for place, answer in zip(moving, again, strict=True):
-                given[place] = answer
-        return given
+                # What may have been stored before is not known to be nowhere by a refusal.
+                if not (
+                    isinstance(answers[place], OutcomeUnknown)
+                    and isinstance(answer, StoreUnavailable)
+                ):
+                    answers[place] = answer
+        return answers
 
     async def _sent(
         self, tasks: Sequence[NewTask], timeout: float | None, *, first: bool
@@ -106,6 +126,14 @@ class RoutedCommits:
         """Wait until everything that was accepted has been answered."""
         for commits in self._commits:
             await commits.close()
+
+
+def _may_move(task: NewTask, answer: Submission | BaseException) -> bool:
+    """Return whether it is due to another part by now. What was sent before it was refused, so that
+    nobody knows what became of it, can be sent again if the store looks for its key first.
+    """
+    has_key = task.key is not None or task.unique_key is not None
+    return isinstance(answer, PartitionMoving) or (isinstance(answer, OutcomeUnknown) and has_key)
 
 
 def commits_on(store: Store, clock: Clock, timeout_seconds: float) -> Commits:

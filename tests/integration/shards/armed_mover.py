@@ -1,9 +1,8 @@
 """Moves partitions and sends itself a signal at a named point.
 
 Its argument is the list of databases. Each line that it reads is a move: the partitions, the shard
-counted from 0, the point, the signal, and for how many seconds it refuses at most. It answers with
-`stopped` and the process if that stands still, and with the exit code in the end: `TAKEN_OVER` for
-one that was.
+counted from 0, the point, and the signal. It answers with `stopped` and the process if that
+stands still, and with the exit code in the end: `TAKEN_OVER` for one that was.
 """
 
 import asyncio
@@ -13,7 +12,7 @@ import os
 import signal
 import sys
 
-from integration.shards.movers import TAKEN_OVER
+from integration.shards.movers import FREEZE_SECONDS, TAKEN_OVER
 from mainspring.adapters.postgres.moving.end import TakenOver
 from mainspring.config import Settings
 from mainspring.domain.moves import read_partitions
@@ -36,12 +35,10 @@ class Armed:
             os.kill(os.getpid(), self.number)
 
 
-async def main(
-    url: str, partitions: str, target: str, point: str, number: str, seconds: str
-) -> None:
+async def main(url: str, partitions: str, target: str, point: str, number: str) -> None:
     settings = dataclasses.replace(Settings(), database_url=url)
     hooks = Armed(HookPoint(point), signal.Signals[number])
-    mover = removals(settings, _LOGGER.info, hooks=hooks, freeze_seconds=float(seconds))
+    mover = removals(settings, _LOGGER.info, hooks=hooks, freeze_seconds=FREEZE_SECONDS)
     await mover.move(read_partitions([partitions]), int(target))
 
 

@@ -13,6 +13,11 @@ from mainspring.ports.hooks import HookPoint
 
 TAKEN_OVER = 3
 MOVED = tuple(range(16, 32))
+FREEZE_SECONDS = 60.0
+"""Longest that a mover refuses partitions. It takes one on a machine with room, ten on another."""
+
+PROMISED_SECONDS = FREEZE_SECONDS + 10.0
+"""Who waits for so long is refused nothing, whatever becomes of the mover."""
 
 
 class Waiting:
@@ -51,13 +56,13 @@ class Movers:
 
     async def killed_at(self, point: HookPoint, target: int) -> None:
         """Run one until it has killed itself."""
-        await self._begin(point, target, signal.SIGKILL, 15.0)
+        await self._begin(point, target, signal.SIGKILL)
         answer = await self._answer()
         assert answer == [str(-signal.SIGKILL)], answer
 
-    async def stopped_at(self, point: HookPoint, target: int, freeze_seconds: float) -> int:
+    async def stopped_at(self, point: HookPoint, target: int) -> int:
         """Run one until it stands still, and return its process."""
-        await self._begin(point, target, signal.SIGSTOP, freeze_seconds)
+        await self._begin(point, target, signal.SIGSTOP)
         answer = await self._answer()
         assert answer[0] == "stopped", answer
         return int(answer[1])
@@ -67,11 +72,9 @@ class Movers:
         (code,) = await self._answer()
         return int(code)
 
-    async def _begin(
-        self, point: HookPoint, target: int, number: signal.Signals, seconds: float
-    ) -> None:
+    async def _begin(self, point: HookPoint, target: int, number: signal.Signals) -> None:
         assert self._process.stdin is not None
-        self._process.stdin.write(f"16-31 {target} {point} {number.name} {seconds}\n".encode())
+        self._process.stdin.write(f"16-31 {target} {point} {number.name}\n".encode())
         await self._process.stdin.drain()
 
     async def _answer(self) -> list[str]:

@@ -15,6 +15,9 @@ import pytest
 from fixtures.postgres import PostgresServer
 from integration.shards.conftest import reach_of
 from integration.shards.movers import (
+    FREEZE_SECONDS,
+    MOVED,
+    PROMISED_SECONDS,
     TAKEN_OVER,
     Movers,
     Stopping,
@@ -25,6 +28,7 @@ from integration.shards.movers import (
 from integration.shards.traffic import CLOCK, Traffic
 from mainspring.adapters.postgres.migrate import grant_services
 from mainspring.adapters.postgres.moving.end import TakenOver
+from mainspring.adapters.postgres.moving.service import Removals
 from mainspring.adapters.sharded.store import ShardedStore
 from mainspring.adapters.system import SystemChance
 from mainspring.cli.root import run
@@ -40,9 +44,13 @@ from mainspring.wiring.shards import open_shards
 pytestmark = pytest.mark.postgres
 
 Fresh = tuple[Settings, list[str]]
-MOVED = tuple(range(16, 32))
-BOUND_SECONDS = 25.0
-"""The bound that movers have for themselves, and some seconds."""
+
+
+WAITS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+    "AND wait_event_type = 'Lock' AND query LIKE '%mainspring.moves%'"
+)
+"""How many connections wait for somebody else's record of a move."""
 
 
 def watch_of(settings: Settings, store: ShardedStore, hooks: Hooks | None = None) -> MoveWatch:
@@ -67,6 +75,10 @@ async def two_schedulers(fresh: Fresh, store: ShardedStore) -> AsyncIterator[Non
     await asyncio.gather(*running, return_exceptions=True)
 
 
+def mover_of(settings: Settings) -> Removals:
+    return removals(settings, print, freeze_seconds=FREEZE_SECONDS)
+
+
 async def execute(dsn: str, statement: str) -> list[asyncpg.Record]:
     connection = await asyncpg.connect(dsn)
     try:
@@ -79,8 +91,8 @@ async def time_passes(dsn: str) -> None:
     """Whoever refuses partitions of a shard has done so for longer than it meant to."""
     await execute(
         dsn,
-        "UPDATE mainspring.shard_map SET refused_since = refused_since - interval '20 s', "
-        "refused_until = refused_until - interval '20 s'",
+        "UPDATE mainspring.shard_map SET refused_since = refused_since - interval '70 s', "
+        "refused_until = refused_until - interval '70 s'",
     )
 
 
@@ -89,10 +101,10 @@ async def refused(dsn: str) -> list[int]:
     return list(moving)
 
 
-async def let_go(dsn: str) -> None:
+async def let_go(dsn: str, within: float = PROMISED_SECONDS) -> None:
     """Wait until nothing is refused."""
     began = CLOCK.monotonic()
-    async with asyncio.timeout(BOUND_SECONDS):
+    async with asyncio.timeout(within):
         while await refused(dsn):
             await CLOCK.sleep(0.05)
     print(f"let go after {CLOCK.monotonic() - began:.1f} s")
@@ -111,14 +123,15 @@ async def test_a_killed_mover_is_relieved_under_load(
     settings, dsns = fresh
     for point in (HookPoint.MOVE_AFTER_FREEZE, HookPoint.MOVE_BEFORE_SWITCH):
         await movers.killed_at(point, 1)
-        await let_go(dsns[0])
+        # Its lock is gone, so nobody waits for the time that it said.
+        await let_go(dsns[0], FREEZE_SECONDS / 2)
         state = await move_state(settings)
         assert state is not None
         assert (state.is_decided, state.refused_seconds) == (False, None)
-    await removals(settings, print).resume()
+    await mover_of(settings).resume()
     await check_settled(dsns, 1)
     await movers.killed_at(HookPoint.MOVE_AFTER_SWITCH, 0)
-    async with asyncio.timeout(BOUND_SECONDS):
+    async with asyncio.timeout(PROMISED_SECONDS):
         while await move_state(settings) is not None:
             await CLOCK.sleep(0.05)
     await check_settled(dsns, 0)
@@ -135,16 +148,16 @@ async def test_a_stopped_mover_changes_nothing_when_it_goes_on(
     settings, dsns = fresh
     # Both have a guard from now on, so the last step of a move takes locks in its target.
     for target in (1, 0):
-        await removals(settings, print).move(MOVED, target)
+        await mover_of(settings).move(MOVED, target)
     for point in (HookPoint.MOVE_AFTER_FREEZE, HookPoint.MOVE_BEFORE_SWITCH):
-        process = await movers.stopped_at(point, 1, 15.0)
+        process = await movers.stopped_at(point, 1)
         await time_passes(dsns[0])
         await let_go(dsns[0])
         os.kill(process, signal.SIGCONT)
         assert await movers.ended() == TAKEN_OVER
         assert await refused(dsns[0]) == []
     # What is decided refuses nothing, so it is left to who is at it.
-    process = await movers.stopped_at(HookPoint.MOVE_AFTER_SWITCH, 1, 15.0)
+    process = await movers.stopped_at(HookPoint.MOVE_AFTER_SWITCH, 1)
     await time_passes(dsns[0])
     assert await watch_of(settings, await traffic_store(traffic)).run_once() == 0
     os.kill(process, signal.SIGCONT)
@@ -189,7 +202,7 @@ async def test_a_mover_is_left_alone_for_as_long_as_it_said(
     with caplog.at_level(logging.WARNING, logger="mainspring.scheduler"):
         assert await watch.run_once() == 1
     (record,) = caplog.records
-    assert "16-31 to shard 2 was left by its process, and they were refused for 2" in record.message
+    assert "16-31 to shard 2 was left by its process, and they were refused for 7" in record.message
     waiting.goes.set()
     with pytest.raises(TakenOver, match="a scheduler has let go"):
         await move
@@ -201,7 +214,7 @@ async def test_a_mover_is_left_alone_for_as_long_as_it_said(
     listing = ["shards", "list", "--database-url", settings.database_url]
     assert await asyncio.to_thread(run, listing) == 0
     assert words in capsys.readouterr().err
-    await removals(settings, print).cancel()
+    await mover_of(settings).cancel()
     assert "under one map" in await said_of_shards(settings, ok=True)
 
 
@@ -222,17 +235,17 @@ async def test_schedulers_meet_and_die_over_a_move(fresh: Fresh, store: ShardedS
     assert await refused(dsns[0]) == [*MOVED]
     # Two come at once, past the lock, and both wait for the record in the source.
     await time_passes(dsns[0])
-    lock, record = await asyncpg.connect(dsns[0]), await asyncpg.connect(dsns[0])
-    await lock.execute("SELECT pg_advisory_lock(1835101546)")
+    source, target, record = [await asyncpg.connect(dsn) for dsn in (*dsns, dsns[0])]
+    await source.execute("SELECT pg_advisory_lock(1835101546)")
     async with record.transaction():
         await record.execute("SELECT FROM mainspring.moves FOR UPDATE")
         both = [asyncio.create_task(watch_of(settings, store).run_once()) for _ in range(2)]
-        async with asyncio.timeout(10):
-            while await waiting_for_moves(dsns) < len(both):
+        async with asyncio.timeout(PROMISED_SECONDS):
+            while not await target.fetchval(WAITS) or not await source.fetchval(WAITS):
                 await CLOCK.sleep(0.02)
     assert sum(await asyncio.gather(*both)) >= 1
-    await lock.close()
-    await record.close()
+    for connection in (source, target, record):
+        await connection.close()
     assert await refused(dsns[0]) == []
     runners = {
         row["runner"]
@@ -240,21 +253,8 @@ async def test_schedulers_meet_and_die_over_a_move(fresh: Fresh, store: ShardedS
         for row in await execute(dsn, "SELECT runner FROM mainspring.moves")
     }
     assert len(runners) == 1
-    await removals(settings, print).resume()
+    await mover_of(settings).resume()
     await check_settled(dsns, 1)
-
-
-async def waiting_for_moves(dsns: list[str]) -> int:
-    """How many connections wait for somebody else's record of a move."""
-    count = 0
-    for dsn in dsns:
-        ((found,),) = await execute(
-            dsn,
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
-            "AND wait_event_type = 'Lock' AND query LIKE '%mainspring.moves%'",
-        )
-        count += found
-    return count
 
 
 @pytest.mark.parametrize("point", [HookPoint.MOVE_AFTER_FREEZE, HookPoint.MOVE_AFTER_RELEASE])
@@ -282,7 +282,7 @@ async def test_the_role_of_the_services_is_enough(
             await execute(dsn, f'DROP OWNED BY "{role}"')
         await execute(dsns[0], f'DROP ROLE "{role}"')
     if point is HookPoint.MOVE_AFTER_FREEZE:
-        await removals(settings, print).cancel()
+        await mover_of(settings).cancel()
     await check_settled(dsns, 0 if point is HookPoint.MOVE_AFTER_FREEZE else 1)
 
 

@@ -12,6 +12,7 @@ from uuid import UUID
 
 import asyncpg
 
+from integration.shards.movers import PROMISED_SECONDS
 from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.core.routed_commits import commits_on
 from mainspring.core.schedules import Change
@@ -35,7 +36,7 @@ from mainspring.ports.store import ClaimRequest
 from mainspring.scheduler.planner import Planner
 
 CLOCK = SystemClock()
-LEASE_SECONDS = 20.0
+LEASE_SECONDS = 4 * PROMISED_SECONDS
 FAILURE = Failure(kind=FailureKind.ERROR, message="E: e")
 EXACT = {
     "tasks": "id",
@@ -56,7 +57,7 @@ class Traffic:
         self.store = session.store
         self.chance = random.Random(seed)
         self.ids = SystemIds()
-        self.commits = commits_on(session.store, CLOCK, 10.0)
+        self.commits = commits_on(session.store, CLOCK, PROMISED_SECONDS)
         self.accepted: set[UUID] = set()
         self.keys: dict[str, UUID] = {}
         self.runs: Counter[UUID] = Counter()
@@ -106,7 +107,7 @@ class Traffic:
         )
         began = CLOCK.monotonic()
         try:
-            answer = await self.commits.submit(task, 10.0, first=True)
+            answer = await self.commits.submit(task, first=True)
         except Unavailable as error:
             waited = CLOCK.monotonic() - began
             said = f"after {waited:.2f} s, partition {partition_of(task.id)}: {error!r}"
@@ -150,7 +151,7 @@ class Traffic:
             return Retried(FAILURE, 0.0)
         return Failed(FAILURE) if drawn > 0.95 else Completed(None)
 
-    async def drained(self, seconds: float = 20.0) -> None:
+    async def drained(self, seconds: float = PROMISED_SECONDS) -> None:
         """Run until everything that was submitted has ended."""
         step = self._worker("last")
         async with asyncio.timeout(seconds):
@@ -207,7 +208,7 @@ class Traffic:
 
 async def insisted(call: Callable[[], Awaitable[Any]]) -> Any:
     """Repeat what may be repeated, as workers do."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PROMISED_SECONDS):
         while True:
             try:
                 return await call()
