@@ -146,8 +146,9 @@ class Completer:
         """Send a batch and return what should be sent again."""
         try:
             await self._store_progress(batch)
-            settling = await self._without_committed(batch)
-            answers = await self._store.settle([_settlement(item) for item in settling])
+            # What follows is about the others alone, also when they are sent again.
+            batch = await self._without_committed(batch)
+            answers = await self._store.settle([_settlement(item) for item in batch])
         except (Unavailable, SetupError) as error:
             # A store that refuses everybody, as with a password that was changed, says nothing of
             # these endings either.
@@ -156,7 +157,7 @@ class Completer:
             return batch
         except Exception as error:  # noqa: BLE001 - an ending that the store cannot hold
             return await self._isolate(batch, error)
-        self._settled(settling, answers)
+        self._settled(batch, answers)
         return []
 
     def _settled(self, batch: list[_Item], answers: list[bool]) -> None:

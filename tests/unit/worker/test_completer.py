@@ -12,7 +12,7 @@ from mainspring.adapters.system import SystemChance, SystemIds
 from mainspring.core.registry import Mode, Registry
 from mainspring.domain.errors import MainspringError, SetupError, StoreUnavailable
 from mainspring.domain.status import TaskStatus
-from mainspring.domain.task import Completed, NewTask, Released, Settlement
+from mainspring.domain.task import CommittedElsewhere, Completed, NewTask, Released, Settlement
 from mainspring.ports.store import ClaimRequest
 from mainspring.worker.completer import Completer
 from mainspring.worker.held import Held, Holdings, WorkerStats
@@ -109,6 +109,25 @@ async def test_an_ending_outlives_an_outage_that_is_longer_than_its_lease(
     await scene.completer.finish()
     assert (scene.stats.completed, scene.stats.abandoned) == (1, 0)
     assert scene.holdings == {}
+
+
+async def test_what_was_completed_elsewhere_is_counted_once_however_long_the_others_take(
+    scene: Scene,
+) -> None:
+    elsewhere, here = await scene.hold(2)
+    lease = elsewhere.reference
+    await scene.store.settle([Settlement(lease.id, lease.fencing_token, Completed())])
+    scene.store.refusal = StoreUnavailable("away")
+    scene.completer.add(elsewhere, CommittedElsewhere())
+    scene.completer.add(here, Completed())
+    for _ in range(3):
+        await scene.clock.sleeping()
+        scene.clock.advance(5)
+    await scene.clock.sleeping()
+    scene.store.refusal = None
+    scene.clock.advance(5)
+    await scene.completer.finish()
+    assert scene.stats.completed == 2
 
 
 async def test_a_stale_ending_is_counted_apart_and_changes_nothing(scene: Scene) -> None:
