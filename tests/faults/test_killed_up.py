@@ -4,6 +4,7 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -35,6 +36,10 @@ async def test_everything_goes_on_after_the_one_process_was_killed(
     running = state_file.read(data)
     assert running is not None
     stage.database_url = running.database_url
+    password = urlsplit(running.database_url).password
+    assert password is not None
+    # What is said ends in logs.
+    assert password not in first.said
     async with client(stage.database_url) as app:
         await stage.submit(app, 3, "hold", gate=str(stage.gate))
         await stage.happens("start", 3)

@@ -187,7 +187,10 @@ class Trial(Generic[T]):
         if isinstance(failure, MainspringError):
             return failure
         why = str(failure) or type(failure).__name__
-        message = f"the API at {self._host} cannot be reached ({why})"
+        message = (
+            f"the API at {self._host} cannot be reached ({why.rstrip('.')}); check that it runs "
+            "there and that api_url is right"
+        )
         if self.request.is_repeatable or isinstance(failure, _NEVER_SENT):
             return StoreUnavailable(message)
         return OutcomeUnknown(

@@ -182,9 +182,9 @@ class Ownership:
     def _notice(self, view: View) -> None:
         """Say who came and went, and drop what others have by now."""
         if view.members != self._alive:
-            _LOGGER.info(
-                "%d schedulers are alive: %s", len(view.members), ", ".join(sorted(view.members))
-            )
+            count = len(view.members)
+            many = "1 scheduler is" if count == 1 else f"{count} schedulers are"
+            _LOGGER.info("%s alive: %s", many, ", ".join(sorted(view.members)))
             self._alive = view.members
         taken = {one for one in self._held if view.holders.get(one) != self.member}
         if taken:

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
+from mainspring.adapters.postgres.cluster import password_file
 from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.adapters.system import SystemClock
-from mainspring.config import Settings
+from mainspring.config import Settings, without_password
 from mainspring.domain.errors import AddressInUse, EmbeddedServerError
 from mainspring.ports.clock import Clock
 from mainspring.wiring import state_file
@@ -35,13 +36,21 @@ async def database(settings: Settings, tell: Tell) -> AsyncIterator[Settings]:
     try:
         state_file.write(data_dir, server.dsn)
         tell(f"PostgreSQL {server.version} runs on {data_dir}")
-        tell(f"database for other programs: MAINSPRING_DATABASE_URL='{server.dsn}'")
+        tell(f"database for other programs: {_shown(server)}")
         yield dataclasses.replace(settings, database_url=server.dsn, data_dir=data_dir)
     finally:
         keeper.cancel()
         await asyncio.wait({keeper})
         state_file.remove(data_dir)
         await server.stop()
+
+
+def _shown(server: EmbeddedPostgres) -> str:
+    """Say where others find it. What is said ends in logs, so a password is not among it."""
+    shown = without_password(server.dsn)
+    if shown == server.dsn:
+        return f"MAINSPRING_DATABASE_URL='{shown}'"
+    return f"{shown}, with the password in {password_file(server.data_dir)}"
 
 
 async def _keep(server: EmbeddedPostgres, clock: Clock, tell: Tell) -> None:

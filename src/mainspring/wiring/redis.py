@@ -64,13 +64,14 @@ async def redis_findings(settings: Settings) -> list[tuple[bool, str]]:
     of the ready queue in it, if there is one, what it holds.
     """
     link = redis_link(settings)
+    where = f"at {without_password(settings.redis_url)}"
     try:
         servers = await link.servers()
     except MainspringError as error:
-        return [(False, f"{error.message}; {_without(settings)}")]
+        detail = f"nothing {where} answers as Redis does ({error.message.rstrip('.')})"
+        return [(False, f"{detail}; check that it runs there and redis_url; {_without(settings)}")]
     finally:
         await link.close()
-    where = f"at {without_password(settings.redis_url)}"
     for server in servers:
         if problem := _problem(server):
             return [(False, f"{server.name} {server.version} {where} {problem}")]

@@ -65,4 +65,5 @@ async def test_a_server_that_is_away(settings: Settings, own_valkey: ValkeyServe
     own_valkey.kill()
     ((is_well, said),) = await ready_queue_findings(settings)
     assert not is_well
+    assert "redis_url" in said
     assert said.endswith("workers ask the database instead")
