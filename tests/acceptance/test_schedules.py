@@ -131,10 +131,11 @@ class TestLife:
         assert (tick["kind"], tick["task_id"]) == ("manual", task_id)
 
     def test_its_runs_have_a_group_a_unique_key_and_a_webhook(self, installation: Shell) -> None:
+        installation("queues", "pause", "stopped")
         made = installation(
             *("schedules", "create", "keyed", "--type", "greet", "--cron", "0 0 1 1 *"),
             *("--group-key", "acme", "--unique-key", "k", "--overlap", "allow"),
-            *("--webhook", "https://example.com/hook", "--queue", "nobody", "--json"),
+            *("--webhook", "https://example.com/hook", "--queue", "stopped", "--json"),
         ).value
         assert (made["group_key"], made["unique_key"]) == ("acme", "k")
         assert made["webhook"]["url"] == "https://example.com/hook"
@@ -221,7 +222,10 @@ class TestCrontab:
         file = tmp_path / "crontab"
         file.write_text("0 0 1 1 * true one\n0 0 1 1 * true two\n")
         answers = [
-            installation("schedules", "import", file, MAINSPRING_SHELL_TASKS="true")
+            installation(
+                *("schedules", "import", file, "--group-key", "night"),
+                MAINSPRING_SHELL_TASKS="true",
+            )
             for _ in range(2)
         ]
         assert [answer.status for answer in answers] == [0, 0]
@@ -230,6 +234,7 @@ class TestCrontab:
         listed = installation("schedules", "list", "--json").lines
         assert sum(one["task_type"] == "shell" for one in listed) == 2
         for name in names:
+            assert shown(installation, name)["group_key"] == "night"
             installation("schedules", "delete", name)
 
     def test_its_commands_run_in_a_worker_that_allows_it(
