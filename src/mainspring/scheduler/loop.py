@@ -26,8 +26,9 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
     """After a round that failed because the store was not available; doubled with each further
     failure."""
 
-    longest_pause_seconds: float = 15.0
-    """The most that a pause after a failure grows to."""
+    longest_pause_seconds: float = 4.0
+    """The most that a pause after a failure grows to: five seconds after the end of an outage, of
+    any length, everything is as before."""
 
     def pause(self, failures: int, chance: float) -> float:
         """Return the seconds until the next round after so many failures in a row (0: none)."""
