@@ -104,8 +104,8 @@ MUTANTS = {
             Edit(
                 f"{POSTGRES}/queued.py",
                 "            return await super().claim(request)\n"
-                "        leases = await self._lease(",
-                "            return Claim([], 0.1)\n        leases = await self._lease(",
+                "        self.free(request.freed)\n",
+                "            return Claim([], 0.1)\n        self.free(request.freed)\n",
             ),
             Edit(f"{POSTGRES}/queued.py", "import asyncio\n", "import asyncio\nimport os\n"),
             Edit(

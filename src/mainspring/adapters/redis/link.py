@@ -105,11 +105,16 @@ class Absence:
         return self._clock.monotonic() < self._until
 
     def begin(self) -> None:
-        """Take note of a failure; each soon after another makes the pause longer."""
+        """Take note of a failure; one that follows soon after a pause makes the next pause longer.
+        Calls that were made before a pause and fail in it are no news.
+        """
+        now = self._clock.monotonic()
+        if now < self._until:
+            return
         first, longest = _AWAY_SECONDS
-        if self._clock.monotonic() > self._until + longest:
+        if now > self._until + longest:
             self._failures = 0
-        self._until = self._clock.monotonic() + min(first * 2.0 ** min(self._failures, 10), longest)
+        self._until = now + min(first * 2.0 ** min(self._failures, 10), longest)
         self._failures += 1
 
     def end(self) -> None:
