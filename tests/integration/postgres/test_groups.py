@@ -215,6 +215,24 @@ async def test_workers_that_claim_at_once_never_pass_a_limit(
     assert await sql.fetchval("SELECT count(*) FROM mainspring.lines") == 0
 
 
+async def test_who_finds_others_at_a_gate_again_and_again_waits_longer(
+    store: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await store.set_limits("default", whole=Limit(concurrency=1))
+    await store.submit([new_task(group_key="g", task_type="rare")])
+    request = ClaimRequest(worker_id="w", limit=1, lease_seconds=60.0, task_types=("mail",))
+
+    async def wait() -> float | None:
+        return (await store.claim(request)).next_due_seconds
+
+    assert await wait() is None
+    for _ in range(2):
+        async with sql.transaction():
+            await sql.execute("SELECT FROM mainspring.gates FOR UPDATE")
+            assert [await wait() for _ in range(6)] == [0.01, 0.02, 0.04, 0.08, 0.16, 0.16]
+        assert await wait() is None
+
+
 async def sql_running(store: PostgresStore) -> Counter[str]:
     """What runs at one moment, by group."""
     connection = await asyncpg.connect(store._connections.options.dsn)

@@ -17,7 +17,9 @@ _FREED_MAX: Final = 1000
 """Groups in which something ended; others are looked at a moment later all the same."""
 
 _BUSY_SECONDS: Final = 0.01
-"""How long until a gate at which somebody else was at work is worth another look."""
+_BUSY_SECONDS_MAX: Final = 0.16
+"""How long until a gate at which somebody else was at work is worth another look: longer each time
+in a row, so that many who have nothing to do there do not keep each other busy."""
 
 _EVERYTHING: Final = (
     list(range(HIGHEST, LOWEST + 1)),
@@ -52,6 +54,8 @@ class Admitting(StorePart):
         self._freed: dict[Group, None] = {}
         self._gate_at: float | None = None
         """When a gate is worth looking at, as far as the last claim saw; None: nothing is held."""
+
+        self._busy_seconds = _BUSY_SECONDS
 
     def free(self, groups: Iterable[Group]) -> None:
         """Remember that something of these groups ended."""
@@ -109,11 +113,16 @@ class Admitting(StorePart):
         self.free(group for group in freed if group[0] in busy)
         done = [row for row in rows if row["admitted"] is not None]
         waits = [row["wait"] for row in done if row["wait"] is not None and row["wait"] > 0]
+        if busy:
+            waits.append(self._busy_seconds)
+        self._busy_seconds = (
+            min(2 * self._busy_seconds, _BUSY_SECONDS_MAX) if busy else _BUSY_SECONDS
+        )
         return Admission(
             sum(row["admitted"] for row in done),
             {row["queue"]: row["since"] for row in done if row["admitted"]},
             [(row["queue"], key) for row in done for key in row["rated"] or ()],
-            min([*waits, *([_BUSY_SECONDS] if busy else ())], default=None),
+            min(waits, default=None),
         )
 
     async def refill(self, groups: list[Group]) -> None:
