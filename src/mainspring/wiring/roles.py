@@ -35,8 +35,7 @@ Tell = Callable[[str], None]
 
 async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool:
     """Run a worker until a signal stops it; True if it stopped in its own time."""
-    stopping = Stopping()
-    with stopping.on_signals():
+    with Stopping() as stopping:
         store = await open_store(settings)
         try:
             await _warn(settings, tell)
@@ -54,8 +53,7 @@ async def run_worker(settings: Settings, registry: Registry, tell: Tell) -> bool
 
 async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tell) -> bool:
     """Run the scheduler's duties until a signal stops them; with an app, deploy its schedules."""
-    stopping = Stopping()
-    with stopping.on_signals():
+    with Stopping() as stopping:
         store = await open_store(settings)
         try:
             await _warn(settings, tell)
@@ -75,8 +73,7 @@ async def run_scheduler(settings: Settings, registry: Registry | None, tell: Tel
 async def run_api(settings: Settings, tell: Tell) -> bool:
     """Serve the API until a signal stops it."""
     raise_open_files()
-    stopping = Stopping()
-    with stopping.on_signals():
+    with Stopping() as stopping:
         store = await open_store(settings)
         try:
             await _warn(settings, tell)
@@ -96,8 +93,7 @@ async def run_up(settings: Settings, registry: Registry | None, tell: Tell) -> b
     Without a configured database a PostgreSQL server runs on the data directory.
     """
     raise_open_files()
-    stopping = Stopping()
-    with stopping.on_signals():
+    with Stopping() as stopping:
         async with database(settings, tell) as located:
             export(located)
             applied = await migrate(located)

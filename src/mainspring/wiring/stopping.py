@@ -6,16 +6,18 @@ something else that does not come.
 
 import asyncio
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, Final
+from types import TracebackType
+from typing import Any, Final, Self
 
-SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The last one says that the terminal was closed."""
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 
 class Stopping:
-    """What the signals of this process have asked for."""
+    """What the signals of this process have asked for, in a block that listens to them.
+
+    A signal before `has_started` ends the block. That the terminal was closed is a signal as well,
+    unless the process was told to ignore that, as by `nohup`.
+    """
 
     def __init__(self) -> None:
         self.drain = asyncio.Event()
@@ -25,6 +27,29 @@ class Stopping:
         """Leave everything; the tasks go back when their leases expire."""
 
         self._starting: asyncio.Task[Any] | None = None
+        self._heard = [*SIGNALS]
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
+            self._heard.append(signal.SIGHUP)
+
+    def __enter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._starting = asyncio.current_task()
+        for sign in self._heard:
+            loop.add_signal_handler(sign, self.ask)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool:
+        for sign in self._heard:
+            asyncio.get_running_loop().remove_signal_handler(sign)
+        if self._starting is None or not self.drain.is_set():
+            return False
+        self._starting.uncancel()
+        return isinstance(error, asyncio.CancelledError)
 
     def ask(self) -> None:
         """Take one signal."""
@@ -37,23 +62,3 @@ class Stopping:
     def has_started(self) -> None:
         """Say that from now on there is something to drain."""
         self._starting = None
-
-    @contextmanager
-    def on_signals(self) -> Iterator[None]:
-        """Listen to the signals for the time of the block, which a signal before `has_started`
-        ends. What the process was told to ignore, as by `nohup`, it ignores.
-        """
-        loop = asyncio.get_running_loop()
-        heard = [sign for sign in SIGNALS if signal.getsignal(sign) is not signal.SIG_IGN]
-        self._starting = asyncio.current_task()
-        for sign in heard:
-            loop.add_signal_handler(sign, self.ask)
-        try:
-            yield
-        except asyncio.CancelledError:
-            if self._starting is None or not self.drain.is_set():
-                raise
-            self._starting.uncancel()
-        finally:
-            for sign in heard:
-                loop.remove_signal_handler(sign)
