@@ -267,6 +267,45 @@ MUTANTS = (
         is_simulated=False,
     ),
     Mutant(
+        "what runs takes no place of a limit",
+        "groups",
+        "limit.concurrency - waiting - counts.running_of(key)",
+        "limit.concurrency - waiting",
+    ),
+    Mutant(
+        "the limit of the whole queue is not looked at",
+        "groups",
+        "(seats if whole == math.inf else seats[: int(whole)])",
+        "seats",
+    ),
+    Mutant(
+        "a group has as many places as it has tasks",
+        "groups",
+        "if counts[key] < rooms[key]:",
+        "if True:",
+    ),
+    Mutant(
+        "a task that waits for its next attempt is shown as one that never ran",
+        "row",
+        "            status=self.status,\n            ready=",
+        "            status=TaskStatus.PENDING if self.status in WAITING else self.status,\n"
+        "            ready=",
+    ),
+    Mutant(
+        "a schedule makes a task beside a live one with its unique key",
+        "plans",
+        "if task is None or task.unique_key is None:",
+        "if True:",
+        is_simulated=False,
+    ),
+    Mutant(
+        "the webhook of a run is forgotten",
+        "plans",
+        "        tables.webhooks[row.id] = task.webhook\n",
+        "",
+        is_simulated=False,
+    ),
+    Mutant(
         "keys of live tasks are forgotten",
         "housekeeping",
         "if used.used_at < horizon and not self._is_live(key)",

@@ -31,6 +31,7 @@ from mainspring.domain.task import (
 )
 from mainspring.ports.store import ClaimRequest
 from simulation.network import CURRENT, Call
+from simulation.places import Places
 
 S = TaskStatus
 LEGAL: Final = {
@@ -61,6 +62,9 @@ RESCUES: Final = {
     Transition.RESCUE_EXHAUSTED,
     Transition.RESCUE_CANCELLED,
 }
+GROUPED: Final = "c"
+"""The queue whose tasks have groups: who is next there is for its gate to say."""
+
 FINAL: Final = {S.COMPLETED, S.CANCELLED, S.DISCARDED}
 DONE: Final = FINAL | {S.FAILED}
 
@@ -83,6 +87,8 @@ class Record:
     accepted: Counter[int] = field(default_factory=Counter)
     failures: int = 0
     completed_by: int | None = None
+    states: list[tuple[TaskStatus, int]] = field(default_factory=list)
+    """Each state it had, with its attempts, in order."""
 
 
 class AuditedTables(Tables):
@@ -126,6 +132,7 @@ class Audit:
         self.leases: dict[tuple[UUID, int], datetime] = {}
         self.refused: set[UUID] = set()
         self.paused: set[str] = set()
+        self.places = Places()
         self.counts: Counter[str] = Counter()
         self.longest_wait = 0.0
         self._trace = hashlib.sha256()
@@ -148,7 +155,10 @@ class Audit:
         self.note(now, "submit", row.id)
         self.counts["submit"] += 1
         self.check(row.id not in self.records, "I2", row.id, "was stored twice")
-        self.records[row.id] = Record(row.id, S.PENDING, _due(task, now), now, task.max_retries)
+        record = Record(row.id, S.PENDING, _due(task, now), now, task.max_retries)
+        record.states.append((S.PENDING, 0))
+        self.records[row.id] = record
+        self.places.submitted(row.id, task.group_key)
 
     def claimed(self, row: Row, now: datetime) -> None:
         request = _argument(0)
@@ -167,6 +177,9 @@ class Audit:
         )
         paused = base_of(row.queue) in self.paused
         self.check(not paused, "I17", row.id, "started in a paused queue")
+        for place, taken, most in self.places.overfull(row):
+            self.check(False, "I22", row.id, f"{place}: {taken} run, {most} may")
+        self.counts["limit met"] += self.places.is_full(row)
         waited = (now - max(record.due, record.waits_since)).total_seconds()
         self.longest_wait = max(self.longest_wait, waited)
         record.token = row.fencing_token
@@ -207,7 +220,9 @@ class Audit:
         rule = "I4" if record.status in FINAL else "I5"
         self.check(legal, rule, row.id, f"{what} led from {record.status} to {status}")
         self.check(row.fencing_token >= record.token, "I8", row.id, "the token fell")
+        self.places.changed(row, record.status, status)
         record.status = status
+        record.states.append((status, row.attempt_count))
         return record
 
     def _ended(self, row: Row, record: Record, transition: Transition, now: datetime) -> None:
@@ -305,7 +320,7 @@ class Audit:
             if (
                 row.is_ready(now)
                 and row.task_type in request.task_types
-                and base_of(row.queue) not in self.paused
+                and base_of(row.queue) not in {*self.paused, GROUPED}
                 and can_take(request.labels, request.queues, row.queue)
                 and not self._is_left_to_others(row, now)
             ):

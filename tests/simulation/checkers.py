@@ -34,6 +34,10 @@ async def check_end(world: World) -> None:
     for task_id in audit.refused:
         audit.check(task_id not in audit.records, "I21", task_id, "was refused and stored")
     audit.check(not audit.executions, "I23", "all", "something still runs")
+    taken = {place: count for place, count in audit.places.taken.items() if count}
+    audit.check(not taken, "I23", "all", f"places are still taken: {taken}")
+    lines = audit.tables.gates.lines
+    audit.check(not lines, "I23", "all", f"{len(lines)} lines are not empty")
     for process, error in world.faults:
         audit.check(False, "I38", process, f"came to a stop: {error!r}")
     if world.is_calm:

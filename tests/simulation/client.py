@@ -6,16 +6,18 @@ from uuid import UUID
 
 from mainspring.core.group_commit import GroupCommit
 from mainspring.domain.errors import Unavailable
-from mainspring.domain.ids import make_id, random_bits_needed
+from mainspring.domain.ids import deciding_key, make_id, random_bits_needed
 from mainspring.domain.task import CancelState, NewTask
 from mainspring.ports.store import DeadLetterFilter, TaskFilter
-from simulation.audit import Audit, S
+from simulation.audit import GROUPED, Audit, S
 from simulation.network import START, Connection, Process
 
 QUEUES = ("a", "b")
 BRANCHES = ("a", "b@gpu")
 """Where tasks wait: those of one queue need a label, which all workers offer."""
 
+GROUPS = ("", "g", "h")
+GROUPED_SHARE = 0.2
 TASK_TYPES = ("mail", "report")
 
 
@@ -48,6 +50,7 @@ class Client:
             + [self.cancel] * 4
             + [self.reschedule] * 2
             + [self.replay, self.discard, self.read]
+            + [self.look] * 2
             + [self.pause] * self.may_pause
         )
         while self.process.monotonic() < until:
@@ -62,12 +65,15 @@ class Client:
         key = fingerprint = None
         if chance.random() < 0.25:
             key, fingerprint = f"key-{chance.randrange(8)}", chance.choice("xxxy")
+        group_key = chance.choice(GROUPS) if chance.random() < GROUPED_SHARE else None
         now = int(self.process.now().timestamp() * 1000)
         when = chance.random()
+        deciding = deciding_key(group_key, None, key)
         task = NewTask(
-            id=make_id(now, chance.getrandbits(random_bits_needed()), key),
+            id=make_id(now, chance.getrandbits(random_bits_needed()), deciding),
             task_type=chance.choice(TASK_TYPES),
-            queue=chance.choice(BRANCHES),
+            queue=chance.choice(BRANCHES) if group_key is None else GROUPED,
+            group_key=group_key or None,
             priority=chance.randrange(11),
             delay_seconds=chance.uniform(0, 20) if when < 0.2 else 0.0,
             scheduled_at=self.process.now() if when > 0.9 else None,
@@ -138,6 +144,18 @@ class Client:
                     await self.process.sleep(0.5)
                 else:
                     break
+
+    async def look(self) -> None:
+        """What is answered was true at some moment between the question and the answer."""
+        if not self.known:
+            return
+        task_id = self.chance.choice(self.known)
+        states = self.audit.records[task_id].states
+        before = len(states) - 1
+        task = await self.store.get(task_id)
+        shown = None if task is None else (task.status, task.attempt_count)
+        self.audit.check(shown in states[before:], "I31", task_id, f"is shown as {shown}")
+        self.audit.counts["look"] += 1
 
     async def read(self) -> None:
         page = await self.store.page(TaskFilter(), 50, None)

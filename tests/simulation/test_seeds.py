@@ -74,4 +74,4 @@ def test_the_seeds_do_what_they_are_for() -> None:
             counts[name] = counts.get(name, 0) + count
     rare = {name: count for name, count in counts.items() if count < 10}
     assert rare == {}
-    assert len(counts) == 15
+    assert len(counts) == 17

@@ -9,12 +9,13 @@ from uuid import UUID
 
 from mainspring.adapters.memory.store import MemoryStore
 from mainspring.core.service import Service
+from mainspring.domain.limits import Limit, QueueLimits
 from mainspring.domain.task import Lease
 from mainspring.scheduler.janitor import Janitor, Keep
 from mainspring.scheduler.loop import Loop
 from mainspring.scheduler.rescuer import Rescuer
 from mainspring.scheduler.service import SchedulerService
-from simulation.audit import DONE, Audit, AuditedTables
+from simulation.audit import DONE, GROUPED, Audit, AuditedTables
 from simulation.client import TASK_TYPES, Client
 from simulation.network import Connection, FaultyHooks, Process, StoreClock, Weather
 from simulation.worker import LEASE_SECONDS, Act, Worker, random_act
@@ -81,6 +82,8 @@ class World:
                 may_pause=not self.is_calm,
             )
             self.clients.append(client)
+        if not self.is_calm:
+            await self.limit()
         until = asyncio.get_running_loop().time() + LOAD_SECONDS
         loads = [client.process.start(client.run(until)) for client in self.clients]
         if not self.is_calm:
@@ -89,6 +92,13 @@ class World:
         await self.heal()
         await self.settle_down()
         await self.close()
+
+    async def limit(self) -> None:
+        """Limit what of a queue runs at once, as a whole and by group."""
+        group = Limit(concurrency=self.chance.randrange(1, 3))
+        whole = Limit(concurrency=self.chance.randrange(2, 4))
+        await self.store.set_limits(GROUPED, whole=whole, group=group)
+        self.audit.places.limits[GROUPED] = QueueLimits(queue=whole, group=group)
 
     async def disturb(self, until: float) -> None:
         """The nemesis: one misfortune after the other until the load ends."""
