@@ -132,6 +132,7 @@ async def two(
         connection = await asyncpg.connect(reach.direct_dsn)
         for table in TABLES:
             await connection.execute(f"DELETE FROM mainspring.{table}")
+        await connection.execute("DELETE FROM mainspring.counters WHERE name = 'planned_at'")
         await connection.close()
 
 
