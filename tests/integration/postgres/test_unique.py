@@ -13,7 +13,7 @@ import pytest
 
 from fixtures.postgres import PostgresServer
 from integration.postgres.callers import RollbackError, with_asyncpg
-from integration.postgres.steps import new_task
+from integration.postgres.steps import claim, new_task
 from mainspring.adapters.postgres.caller import PostgresCallerTransactions
 from mainspring.adapters.postgres.pool import PoolOptions
 from mainspring.adapters.postgres.store import PostgresStore, open_store
@@ -22,7 +22,7 @@ from mainspring.core.group_commit import GroupCommit
 from mainspring.core.options import BOTH_KEYS
 from mainspring.domain.errors import InvalidValue, PartitionMoving
 from mainspring.domain.ids import deciding_key, key_tail
-from mainspring.domain.task import CancelState, NewTask, Submission
+from mainspring.domain.task import CancelState, LeaseRef, NewTask, Submission
 from mainspring.ports.store import TaskFilter
 
 pytestmark = pytest.mark.postgres
@@ -155,12 +155,29 @@ GATE = """
     CREATE FUNCTION pg_temp.wait() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM pg_advisory_xact_lock_shared(7);
-        RETURN NULL;
+        RETURN NEW;
     END $$;
-    CREATE TRIGGER gate AFTER INSERT ON mainspring.tasks
+    CREATE TRIGGER gate {when} INSERT ON mainspring.tasks
         FOR EACH ROW EXECUTE FUNCTION pg_temp.wait();
     SELECT pg_advisory_lock(7);
 """
+
+
+async def waits(sql: asyncpg.Connection, kind: str) -> None:
+    """Return when somebody waits for a lock."""
+    count = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = $1"
+    while not await sql.fetchval(count, kind):
+        pass
+
+
+@asynccontextmanager
+async def connected(database: str) -> AsyncIterator[tuple[asyncpg.Connection, ...]]:
+    """Connections of two callers, who wait for as long as it takes."""
+    async with AsyncExitStack() as stack:
+        found = [await asyncpg.connect(database) for _ in range(2)]
+        for connection in found:
+            stack.push_async_callback(connection.close)
+        yield tuple(found)
 
 
 async def test_whoever_looks_again_lets_go_of_its_keys_first(
@@ -170,27 +187,47 @@ async def test_whoever_looks_again_lets_go_of_its_keys_first(
     has `a` by then and waits for `b`.
     """
 
-    async def waits(kind: str) -> None:
-        count = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = $1"
-        while not await sql.fetchval(count, kind):
-            pass
-
+    caller = PostgresCallerTransactions()
     live = new_task(unique_key="a")
     ours = [new_task(unique_key=key) for key in ("b", "a")]
     theirs = [new_task(unique_key=key) for key in ("b", "a")]
-    async with opened(database) as stores:
+    async with opened(database) as stores, connected(database) as (one, other):
         await stores[0].submit([live])
-        await sql.execute(GATE)
-        first = asyncio.create_task(stores[0].submit(ours))
-        await waits("advisory")
+        await sql.execute(GATE.format(when="AFTER"))
+        first = asyncio.create_task(caller.submit(one, ours))
+        await waits(sql, "advisory")
         await stores[2].cancel([live.id])
-        second = asyncio.create_task(stores[1].submit(theirs))
-        await waits("transactionid")
+        second = asyncio.create_task(caller.submit(other, theirs))
+        await waits(sql, "transactionid")
         await sql.execute("SELECT pg_advisory_unlock(7)")
         assert await second == [Submission(task.id) for task in theirs]
         assert await first == [Submission(task.id, is_new=False) for task in theirs]
     await sql.execute("DROP TRIGGER gate ON mainspring.tasks")
     assert await deadlocks(sql) == 0
+
+
+async def test_a_task_that_ends_while_its_repeated_submission_looks_for_it(
+    database: str, sql: asyncpg.Connection
+) -> None:
+    """It is there when it is to be stored, and not any more when it is looked for."""
+    caller = PostgresCallerTransactions()
+    task = new_task(key="k", fingerprint="f")
+    async with opened(database) as stores, connected(database) as (one, other):
+        await stores[0].submit([task])
+        (lease,) = await claim(stores[0])
+        await sql.execute(GATE.format(when="BEFORE"))
+        again = asyncio.create_task(caller.submit(one, [task]))
+        await waits(sql, "advisory")
+        async with other.transaction():
+            # What is refused gives the table back for a moment, and this is next in line for it.
+            table = asyncio.create_task(other.execute("LOCK TABLE mainspring.tasks"))
+            await waits(sql, "relation")
+            await sql.execute("SELECT pg_advisory_unlock(7)")
+            await table
+            assert await caller.complete(other, LeaseRef(lease.id, lease.fencing_token), None)
+        assert await again == [Submission(task.id, is_new=False)]
+        await sql.execute("DROP TRIGGER gate ON mainspring.tasks")
+        assert await live_by_key(sql) == {}
 
 
 async def submitted(
@@ -212,11 +249,12 @@ async def test_a_callers_transaction_holds_the_key_until_it_ends(
         await transaction.start()
         assert await caller.submit(connection, [mine]) == [Submission(mine.id)]
         other = new_task(unique_key="k", group_key="g")
-        waiting = asyncio.create_task(stores[0].submit([other]))
+        commits = GroupCommit(stores[0], SystemClock())
+        waiting = asyncio.create_task(commits.submit(other))
         await asyncio.wait([waiting], timeout=0.05)
         assert not waiting.done()
         await transaction.commit()
-        assert await waiting == [Submission(mine.id, is_new=False)]
+        assert await waiting == Submission(mine.id, is_new=False)
         assert (
             await caller.submit(connection, [other, mine])
             == [Submission(mine.id, is_new=False)] * 2
