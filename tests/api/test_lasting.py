@@ -5,6 +5,7 @@ a schema that is not there while somebody restores a database.
 import asyncio
 
 import asyncpg
+import httpx
 import pytest
 
 from api.conftest import Api
@@ -61,3 +62,14 @@ async def test_a_schema_that_is_gone_for_a_while_ends_none_of_the_duties(
         each.cancel()
     await doorkeeper.close()
     await changes.close()
+
+
+async def test_what_was_leased_is_given_out_although_the_register_is_gone(
+    client: httpx.AsyncClient, database: str
+) -> None:
+    await client.post("/v1/tasks", json={"task_type": "t"})
+    sql = await asyncpg.connect(database)
+    await sql.execute("ALTER TABLE mainspring.workers RENAME TO elsewhere")
+    await sql.close()
+    answer = await client.post("/v1/leases", json={"worker_id": "w", "task_types": ["t"]})
+    assert len(answer.json()["leases"]) == 1, answer.text

@@ -7,6 +7,7 @@ never changes, so looking before a guarded write is enough.
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Final, TypeVar
 from uuid import UUID
 
@@ -116,7 +117,9 @@ class RemoteWork:
                 return []
             left = deadline - self._clock.monotonic()
             if leases or left <= 0 or self._is_closing:
-                await self._beat(worker_id, who, offer, len(leases))
+                # What is leased by now is given out, whatever the register says to it.
+                with suppress(MainspringError):
+                    await self._beat(worker_id, who, offer, len(leases))
                 return leases
             await self._clock.sleep(min(_POLL_SECONDS, left))
         return []
