@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy
 
 from fixtures.postgres import VERSIONS, bin_dir_of, free_port
-from mainspring.adapters.postgres import server_binaries
+from mainspring.adapters.postgres import embedded, server_binaries
 from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.domain.errors import (
     DataDirectoryInUse,
@@ -448,3 +448,19 @@ async def test_a_normal_user_runs_it_as_itself() -> None:
         await server.stop()
     finally:
         shutil.rmtree(place)
+
+
+def test_a_long_log_begins_anew_while_it_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(embedded, "_LONGEST_LOG", 10)
+    server = EmbeddedPostgres(tmp_path)
+    server.trim_log()
+    with server.log_file.open("ab", buffering=0) as log:
+        log.write(b"0123456789")
+        server.trim_log()
+        log.write(b"!")
+        server.trim_log()
+        log.write(b"new")
+    assert server.log_file.read_bytes() == b"new"
+    assert server.log_file.with_suffix(".log.1").read_bytes() == b"0123456789!"

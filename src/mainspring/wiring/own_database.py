@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import socket
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Final
 
 from mainspring.adapters.postgres.cluster import password_file
@@ -63,13 +63,15 @@ async def _keep(server: EmbeddedPostgres, clock: Clock, tell: Tell) -> None:
         await clock.sleep(pause)
         if server.pid is not None:
             pause = LOOK_SECONDS
+            with suppress(OSError):
+                server.trim_log()
             continue
         tell("PostgreSQL has ended; starting it again")
         try:
             await server.stop()
             await server.start()
-        except EmbeddedServerError as error:
-            tell(f"PostgreSQL could not be started, and will be tried again: {error.message}")
+        except (EmbeddedServerError, OSError) as error:
+            tell(f"PostgreSQL could not be started, and will be tried again: {error}")
             pause = min(2 * pause, PAUSE_SECONDS_MAX)
         else:
             tell("PostgreSQL runs again")

@@ -7,6 +7,7 @@ Layout of the data directory: ``pgdata`` (the cluster, with its unix socket), ``
 import asyncio
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -186,6 +187,15 @@ class EmbeddedPostgres:
             await asyncio.wait([running])
             raise
 
+    def trim_log(self) -> None:
+        """Begin the log anew once it is long, and keep what was in it as ``postgres.log.1``.
+
+        Also while the server runs, which appends to whatever is in the file. Raises `OSError`.
+        """
+        if self.log_file.exists() and self.log_file.stat().st_size > _LONGEST_LOG:
+            shutil.copyfile(self.log_file, self.log_file.with_suffix(".log.1"))
+            os.truncate(self.log_file, 0)
+
     def _refuse_second_start(self) -> None:
         if self.pid is not None:
             raise DataDirectoryInUse(
@@ -205,8 +215,7 @@ class EmbeddedPostgres:
                 cluster.remove_stale_pid_file()
             else:
                 cluster.make(self._inherited())
-            if self.log_file.exists() and self.log_file.stat().st_size > _LONGEST_LOG:
-                self.log_file.replace(self.log_file.with_suffix(".log.1"))
+            self.trim_log()
             self._port = self._choose_port()
         except OSError as error:
             raise EmbeddedServerError(
