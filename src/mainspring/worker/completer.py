@@ -104,6 +104,13 @@ class Completer:
 
     async def close(self) -> None:
         """Give up what could not be stored; its leases end by themselves."""
+        left = sum(held.is_settling for held in self._holdings.values())
+        if left:
+            self._stats.abandoned += left
+            self._log.warning(
+                "endings were not stored in time; their tasks run again when the leases are over",
+                count=left,
+            )
         for line in self._lines.values():
             line.waiting.clear()
         flights = self._flights()

@@ -63,5 +63,6 @@ async def test_whoever_asks_again_does_not_wait_for_it(bench: Bench) -> None:
     task_id, drain = await drained_in_vain(bench, bench.store)
     await asyncio.wait_for(bench.agents[0][0].drain(0), PATIENCE)
     await drain
+    assert bench.agents[0][0].stats.abandoned == 1
     # It runs again when its lease is over.
     assert (await bench.get(task_id)).status is TaskStatus.RUNNING
