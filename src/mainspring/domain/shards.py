@@ -63,6 +63,9 @@ class ShardLabel(msgspec.Struct, frozen=True):
     is_settled: bool = True
     """Every shard has this version of the map."""
 
+    lends: bool = False
+    """Tasks that moved away while they ran are in use of places that limits of queues give it."""
+
 
 def even_map(count: int) -> ShardMap:
     """Return the map that a new installation of so many shards gets: ranges of equal length."""

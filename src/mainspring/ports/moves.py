@@ -18,12 +18,18 @@ class Relieved(msgspec.Struct, frozen=True):
     """For how long they were refused; None: they were not any more."""
 
 
-class AbandonedMoves(Protocol):
-    """Looks after moves that nobody is at any more. Any number of processes may do so at a time."""
+class Moves(Protocol):
+    """Looks after what moves leave behind. Any number of processes may do so at a time."""
 
     async def relieve(self) -> Relieved | None:
         """Look once, and see to it that nothing stays refused for want of somebody at it.
 
         Raises `Unavailable` when it cannot be told or done now.
+        """
+        ...
+
+    async def take_places_back(self) -> int:
+        """Take back the places in limits of queues that tasks took along when they moved while they
+        ran, as far as those have ended; return how many. What cannot be told now stays as it is.
         """
         ...

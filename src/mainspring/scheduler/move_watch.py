@@ -1,11 +1,13 @@
-"""Sees to it that no partition stays refused when the process that moves it is gone."""
+"""Sees to it that no partition stays refused when the process that moves it is gone, and that a
+shard gets back the places of queues that tasks took along.
+"""
 
 import logging
 from typing import Final
 
 from mainspring.domain.errors import MainspringError, Unavailable
 from mainspring.domain.partitions import spans
-from mainspring.ports.moves import AbandonedMoves, Relieved
+from mainspring.ports.moves import Moves, Relieved
 from mainspring.scheduler.loop import Interval, Loop
 
 _LOGGER: Final = logging.getLogger("mainspring.scheduler")
@@ -14,11 +16,13 @@ LOOK_SECONDS: Final = 1.0
 
 
 class MoveWatch:
-    """`core.service.Service`: takes over from movers that died or stand still."""
+    """`core.service.Service`: takes over from movers that died or stand still, and takes places of
+    queues back.
+    """
 
     name = "move watch"
 
-    def __init__(self, moves: AbandonedMoves, loop: Loop, *, seconds: float = LOOK_SECONDS) -> None:
+    def __init__(self, moves: Moves, loop: Loop, *, seconds: float = LOOK_SECONDS) -> None:
         self._moves = moves
         self._loop = loop
         self._interval = Interval(seconds=seconds, longest_pause_seconds=5.0)
@@ -30,8 +34,13 @@ class MoveWatch:
 
     async def run_once(self) -> int:
         """Look once; returns how many moves were taken over."""
+        count = 0
         try:
             relieved = await self._moves.relieve()
+            if relieved is not None:
+                _LOGGER.warning("%s", _told_of(relieved))
+                count = 1
+            await self._moves.take_places_back()
         except Unavailable:
             raise
         except MainspringError as error:
@@ -39,16 +48,13 @@ class MoveWatch:
             if error.message != self._told:
                 self._told = error.message
                 _LOGGER.warning(
-                    "a move that nobody is at any more cannot be ended: %s; run `mainspring shards "
-                    "move --resume` or `mainspring shards move --cancel`",
+                    "what a move left behind cannot be looked after: %s; `mainspring shards list` "
+                    "says what there is to do",
                     error.message,
                 )
-            return 0
+            return count
         self._told = ""
-        if relieved is None:
-            return 0
-        _LOGGER.warning("%s", _told_of(relieved))
-        return 1
+        return count
 
 
 def _told_of(relieved: Relieved) -> str:

@@ -4,7 +4,7 @@ import asyncio
 import dataclasses
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -16,15 +16,17 @@ import pytest
 
 from integration.shards.movers import Waiting
 from integration.shards.traffic import CLOCK, insisted
-from mainspring.adapters.system import SystemIds
+from mainspring.adapters.system import SystemChance, SystemIds
 from mainspring.config import Settings
 from mainspring.domain.ids import key_tail, moved_into
 from mainspring.domain.limits import Limit
-from mainspring.domain.task import Completed, LeaseRef, NewTask, Settlement
+from mainspring.domain.task import Completed, Lease, LeaseRef, NewTask, Settlement
 from mainspring.ports.hooks import HookPoint
 from mainspring.ports.store import ClaimRequest
 from mainspring.ports.whole import WholeStore
-from mainspring.wiring.moving import removals
+from mainspring.scheduler.loop import Loop
+from mainspring.wiring.moving import move_watch, removals
+from mainspring.wiring.shards import open_shards
 from mainspring.wiring.store import migrate, open_store
 
 pytestmark = pytest.mark.postgres
@@ -208,3 +210,62 @@ async def test_the_gate_of_the_source_is_passed_over_and_that_of_the_target_goes
     assert await store.settle(ended) == [True] * 3
     freed = msgspec.structs.replace(request, freed=(("q", TWO),))
     assert [lease.group_key for lease in (await store.claim(freed)).leases] == [TWO]
+
+
+async def test_tasks_take_their_places_along_when_they_move_while_they_run(
+    settings: Settings, dsns: list[str]
+) -> None:
+    store = await open_shards(settings)
+    await store.set_limits("own", whole=Limit(concurrency=6))
+    # Each time it looks at once at what had no room.
+    request = ClaimRequest(
+        worker_id="w",
+        limit=9,
+        lease_seconds=60.0,
+        task_types=("t",),
+        freed=(("own", ""),),
+    )
+
+    async def more(count: int) -> list[Lease]:
+        """Claim so many, and see that there are no others."""
+        leases: list[Lease] = []
+        async with asyncio.timeout(20):
+            while len(leases) < count:
+                leases += (await store.claim(request)).leases
+                await CLOCK.sleep(0.02)
+        leases += (await store.claim(request)).leases
+        assert len(leases) == count
+        return leases
+
+    async def end(leases: list[Lease]) -> None:
+        ended = [Settlement(one.id, one.fencing_token, Completed(None)) for one in leases]
+        assert await store.settle(ended) == [True] * len(leases)
+
+    await store.submit(own(2, MOVED))
+    moved = await more(2)
+    await store.submit([*own(5, range(16)), *own(7, range(32, 64))])
+    others = await more(4)
+    assert Counter(store.shard_of(one.id) for one in others) == {0: 1, 1: 3}
+    await removals(settings, print).move(MOVED, 1)
+    await store.settled([], 0)
+    watch = move_watch(settings, store, Loop(CLOCK, SystemChance()))
+    await watch.run_once()
+    await more(0)
+    await end(moved[:1])
+    await move_watch(settings, store, Loop(CLOCK, SystemChance())).run_once()
+    (one,) = await more(1)
+    assert store.shard_of(one.id) == 0
+    await end([one, *moved[1:], *others])
+    await move_watch(settings, store, Loop(CLOCK, SystemChance())).run_once()
+    leases = await more(6)
+    assert Counter(store.shard_of(one.id) for one in leases) == {0: 3, 1: 3}
+    connection = await asyncpg.connect(dsns[0])
+    assert await connection.fetchval("SELECT count(*) FROM mainspring.lent_places") == 0
+    await connection.close()
+    await store.close()
+
+
+def own(count: int, partitions: Collection[int]) -> list[NewTask]:
+    ids = SystemIds()
+    made = [moved_into(ids.task_id(), sorted(partitions)) for _ in range(count)]
+    return [NewTask(id=one, task_type="t", queue="own") for one in made]

@@ -14,8 +14,8 @@ from mainspring.scheduler.move_watch import MoveWatch
 MOVE = Move((16, 17, 18, 40), 0, 2)
 
 
-class Moves:
-    """`ports.moves.AbandonedMoves` with answers that are known before."""
+class Known:
+    """`ports.moves.Moves` with answers that are known before."""
 
     def __init__(self, *answers: Relieved | MainspringError | None) -> None:
         self._answers = iter(answers)
@@ -26,9 +26,12 @@ class Moves:
             raise answer
         return answer
 
+    async def take_places_back(self) -> int:
+        return 0
+
 
 def watch_of(*answers: Relieved | MainspringError | None) -> MoveWatch:
-    return MoveWatch(Moves(*answers), Loop(SystemClock(), SystemChance()))
+    return MoveWatch(Known(*answers), Loop(SystemClock(), SystemChance()))
 
 
 async def test_it_says_what_it_did(caplog: pytest.LogCaptureFixture) -> None:
@@ -54,7 +57,9 @@ async def test_what_it_cannot_do_ends_no_other_duty(caplog: pytest.LogCaptureFix
         with pytest.raises(StoreUnavailable):
             await watch.run_once()
         assert [await watch.run_once() for _ in range(2)] == [0, 0]
-    assert [message.count("cannot be ended: no rights; run") for message in caplog.messages] == [
+    assert [
+        message.count("cannot be looked after: no rights; `mains") for message in caplog.messages
+    ] == [
         1,
         1,
     ]

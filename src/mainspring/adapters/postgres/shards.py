@@ -41,6 +41,7 @@ def label_of(row: asyncpg.Record) -> ShardLabel:
         shard_map,
         tuple(row["moving"]),
         is_settled=not row["unsettled"],
+        lends=row["lends"],
     )
 
 

@@ -316,6 +316,9 @@ class Mover:
         async with self._source.writing() as connection:
             await _write_map(connection, self._map)
             await connection.execute(STATEMENTS["mark_settled"].sql)
+            await connection.execute(
+                STATEMENTS["lend_places"].sql, self._partitions, self._target.shard
+            )
             for table in self._tables:
                 which = table.late if table.is_long else "true"
                 if which is not None and table.name != "idempotency":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from mainspring.adapters.postgres.moving.end import End, TakenOver
+from mainspring.adapters.postgres.moving.lending import take_places_back
 from mainspring.adapters.postgres.moving.mover import Mover, Tools
 from mainspring.adapters.postgres.moving.statements import STATEMENTS
 from mainspring.domain.errors import StoreUnavailable
@@ -19,9 +20,12 @@ from mainspring.ports.moves import Relieved
 LOOK_SECONDS: Final = 10.0
 """How often it is looked whether a decided move, which refuses nothing, was left unfinished."""
 
+TAKE_SECONDS: Final = 2.0
+"""How often it is looked whether tasks have ended that took places of their queues along."""
+
 
 class Relief:
-    """`ports.moves.AbandonedMoves`. ``labels`` is what the shards said last of themselves, so that
+    """`ports.moves.Moves`. ``labels`` is what the shards said last of themselves, so that
     nothing is asked while nothing moves.
     """
 
@@ -37,6 +41,7 @@ class Relief:
         self._tools = tools
         self._labels = labels
         self._looked_at = float("-inf")
+        self._took_at = float("-inf")
 
     async def relieve(self) -> Relieved | None:
         """End what a process left that is gone, or stands still for longer than it said.
@@ -63,6 +68,15 @@ class Relief:
             for end in ends:
                 await end.close()
         return None
+
+    async def take_places_back(self) -> int:
+        """Take back places of queues that tasks took along which have ended."""
+        now = self._tools.clock.monotonic()
+        lenders = [label.shard for label in self._labels() if label.lends]
+        if not lenders or now - self._took_at < TAKE_SECONDS:
+            return 0
+        self._took_at = now
+        return sum([await take_places_back(self._dsns, lender) for lender in lenders])
 
     async def _look_after(self, ends: Sequence[End], stored: StoredMove) -> Relieved | None:
         source, target = ends[stored.move.source], ends[stored.move.target]

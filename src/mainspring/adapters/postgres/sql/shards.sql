@@ -2,7 +2,8 @@
 
 -- name: read_shard
 -- One row, or none where the database is a whole installation.
-SELECT m.installation, m.version, m.shard, m.owners, m.shards, m.moving, m.unsettled
+SELECT m.installation, m.version, m.shard, m.owners, m.shards, m.moving, m.unsettled,
+    EXISTS (SELECT FROM mainspring.lent_places) AS lends
 FROM mainspring.shard_map m;
 
 -- name: write_shard

@@ -241,6 +241,44 @@ UPDATE mainspring.partitions f SET epoch = greatest(f.epoch, s.epoch) + 1, owner
 FROM unnest($1::smallint[], $2::bigint[]) AS s (partition, epoch)
 WHERE f.partition = s.partition;
 
+-- name: lend_places
+-- What runs goes on in the target and is counted there; here it takes its place of the queue along.
+-- $1 partitions, $2 target.
+INSERT INTO mainspring.lent_places AS p (queue, shard, count)
+SELECT q.name, $2, count(*)
+FROM mainspring.tasks t
+JOIN mainspring.queues q ON q.name = split_part(t.queue, '@', 1)
+WHERE mainspring.partition_of(t.id) = ANY ($1) AND t.status = 'running' AND q.concurrency IS NOT NULL
+GROUP BY q.name
+ON CONFLICT (queue, shard) DO UPDATE SET count = p.count + excluded.count,
+    changed_at = clock_timestamp();
+
+-- name: lent_places
+SELECT p.queue, p.shard, p.count, p.changed_at FROM mainspring.lent_places p;
+
+-- name: places_over
+-- How much more of queues is in use in a shard than its share of their limits, what it has lent included.
+-- While it is more nothing is admitted, so it only becomes less, but by another move.
+-- $1 queues.
+SELECT q.name AS queue, greatest(0, (
+        SELECT count(*) FROM mainspring.tasks t
+        WHERE split_part(t.queue, '@', 1) = q.name AND t.group_key IS NOT NULL
+            AND t.status IN ('pending', 'retrying', 'running')
+    ) + (
+        SELECT coalesce(sum(p.count), 0) FROM mainspring.lent_places p WHERE p.queue = q.name
+    ) - q.concurrency)::integer AS count
+FROM mainspring.queues q
+WHERE q.name = ANY ($1) AND q.concurrency IS NOT NULL;
+
+-- name: take_places_back
+-- Places that nobody has changed meanwhile. $1 queue, $2 shard, $3 when changed, $4 how many are still lent.
+WITH returned AS (
+    DELETE FROM mainspring.lent_places p
+    WHERE p.queue = $1 AND p.shard = $2 AND p.changed_at = $3 AND $4 = 0
+)
+UPDATE mainspring.lent_places p SET count = $4, changed_at = clock_timestamp()
+WHERE p.queue = $1 AND p.shard = $2 AND p.changed_at = $3 AND $4 > 0;
+
 -- name: delete_rows
 -- Some rows of partitions, from a place on; returns the key of the last one.
 -- $1 partitions, $2 limit, then the values of the place.
