@@ -13,7 +13,8 @@ from faults.stage import Stage, eventually
 from fixtures.valkey import ValkeyCluster, ValkeyServer
 from mainspring import Mainspring, Settings
 from mainspring.domain.errors import MainspringError
-from mainspring.wiring.redis import redis_ready_queue
+from mainspring.ports.ready_queue import ReadyQueueUnavailable
+from mainspring.wiring.redis import redis_link, redis_ready_queue
 
 pytestmark = [pytest.mark.fault, pytest.mark.postgres]
 
@@ -140,6 +141,10 @@ async def test_whatever_becomes_of_a_cluster_no_task_is_lost_or_runs_again(
     for server in (one_copy, other_copy, one, other):
         server.kill()
     await eventually(lambda: "cluster_state:fail" in third.ask("CLUSTER", "INFO"), "all is down")
+    link = redis_link(Settings(redis_url=f"redis+cluster://{third.address}"))
+    with pytest.raises(ReadyQueueUnavailable, match="the cluster is down"):
+        await link.servers()
+    await link.close()
     await load.work_goes_on()
     for server in (one_copy, other_copy, one, other):
         server.start()

@@ -46,8 +46,13 @@ Look = Callable[[RedisLink], Awaitable[list[Share]]]
 
 
 async def cluster_shares(link: RedisLink) -> list[Share]:
-    """Return which node has which slots, as another node of the cluster sees it."""
-    (rows,) = await link.tell([("CLUSTER", "SLOTS")])
+    """Return which node has which slots, as another node of the cluster sees it.
+
+    One that is cut off from most of the others knows that, and not who took over from whom.
+    """
+    info, rows = await link.tell([("CLUSTER", "INFO"), ("CLUSTER", "SLOTS")])
+    if b"cluster_state:ok" not in info:
+        raise ReadyQueueUnavailable("the cluster is down, or this node is cut off from it")
     return [
         # A node that does not know its own address leaves it out.
         Share(int(first), int(last), ((node[0] or b"").decode() or link.host, int(node[1])))
