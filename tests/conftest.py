@@ -3,6 +3,7 @@
 import os
 import random
 import secrets
+import signal
 import zlib
 from pathlib import Path
 from typing import Any
@@ -17,23 +18,36 @@ KEPT = {"MAINSPRING_SIM_SEEDS"}
 
 # The modules that take longest go first: no process is left alone with one of them at the end.
 LONGEST_FIRST = (
-    "docs/test_readme.py",
+    "acceptance/test_setup.py",
     "acceptance/test_cluster.py",
+    "integration/test_embedded.py",
     "simulation/test_seeds.py",
     "api/test_openapi.py",
-    "faults/test_history.py",
-    "conformance/test_mutants.py",
-    "simulation/test_mutants.py",
-    "faults/test_schedulers.py",
-    "acceptance/test_setup.py",
-    "integration/test_embedded.py",
-    "integration/postgres/test_caller_transactions.py",
+    "acceptance/test_tasks.py",
+    "docs/test_readme.py",
     "integration/postgres/test_plans.py",
+    "acceptance/test_schedules.py",
+    "simulation/test_mutants.py",
+    "acceptance/test_examples.py",
+    "faults/test_schedulers.py",
+    "conformance/test_mutants.py",
+    "integration/postgres/test_caller_transactions.py",
+    "integration/postgres/test_planners.py",
+    "faults/test_etcd.py",
+    "faults/test_stale.py",
+    "faults/test_killed_up.py",
+    "faults/test_ready_queue.py",
     "faults/test_killed_server.py",
+    "integration/shards/test_moving.py",
+    "integration/worker/test_real_store.py",
+    "integration/worker/test_stopping.py",
+    "integration/worker/test_leases.py",
+    "integration/worker/test_running.py",
+    "faults/test_stopped_worker.py",
+    "faults/test_failover.py",
+    "faults/test_limits.py",
     "api/test_schedules.py",
     "api/test_bad_input.py",
-    "acceptance/test_tasks.py",
-    "acceptance/test_examples.py",
     "unit/cron/test_against_oracle.py",
     "unit/cron/test_clock_changes.py",
 )
@@ -53,6 +67,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SEED] = seed
     if getattr(config.option, "hypothesis_seed", None) is None:
         config.option.hypothesis_seed = str(seed)
+    # What a shell starts in the background ignores Ctrl-C, and would hand that on to the programs
+    # that tests interrupt.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # A developer's own settings must not decide what a test sees.
     for name in [name for name in os.environ if name.startswith("MAINSPRING_")]:
         if name not in KEPT:

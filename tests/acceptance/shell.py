@@ -12,6 +12,8 @@ from typing import Any
 import psutil
 import pytest
 
+from acceptance.forks import PATIENCE_SECONDS, Forks
+
 APP = """
 import time
 from mainspring import Mainspring, TaskContext
@@ -64,6 +66,11 @@ class Answer:
         return line.removeprefix("error: ")
 
 
+def _answer(status: int, out: bytes, err: bytes) -> Answer:
+    assert b"Traceback" not in err, err.decode()
+    return Answer(status, out.decode(), err.decode())
+
+
 def clean_environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if "MAINSPRING" not in name}
 
@@ -76,25 +83,32 @@ class Shell:
 
     api_url: str
 
-    def __init__(self, directory: Path, **environment: str) -> None:
+    def __init__(self, directory: Path, forks: Forks | None = None, **environment: str) -> None:
         self.directory = directory
+        self._forks = forks
         # Several installations run at a time, so each takes any port that is free.
         ports = {"MAINSPRING_PORT": "0", "MAINSPRING_GRPC_PORT": "0"}
         self.environment = {**clean_environment(), **ports, **environment}
 
     def __call__(self, *arguments: Arguments, stdin: bytes = b"", **environment: str) -> Answer:
+        if self._forks is None:
+            return self.fresh(*arguments, stdin=stdin, **environment)
+        words = [str(each) for each in arguments]
+        chosen = {**self.environment, **environment}
+        return _answer(*self._forks.run(words, self.directory, chosen, stdin))
+
+    def fresh(self, *arguments: Arguments, stdin: bytes = b"", **environment: str) -> Answer:
+        """Run a command in an interpreter of its own."""
         result = subprocess.run(
             self.command(*arguments),
             cwd=self.directory,
             env={**self.environment, **environment},
             input=stdin,
             capture_output=True,
-            timeout=100,
+            timeout=PATIENCE_SECONDS,
             check=False,
         )
-        out, err = result.stdout.decode(), result.stderr.decode()
-        assert "Traceback" not in err, err
-        return Answer(result.returncode, out, err)
+        return _answer(result.returncode, result.stdout, result.stderr)
 
     def start(self, *arguments: Arguments, **environment: str) -> "Running":
         return Running(

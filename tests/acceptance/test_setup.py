@@ -2,6 +2,7 @@
 
 import json
 import re
+import resource
 import signal
 import socket
 import sys
@@ -14,7 +15,15 @@ import pytest
 
 from acceptance.shell import APP, Shell
 
+pytestmark = pytest.mark.timeout(300)
+
 ANY_ID = "01900000-0000-7000-8000-000000000000"
+
+
+def _seconds_of_children() -> float:
+    """The time of the processor that child processes took which have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 class TestUp:
@@ -225,24 +234,24 @@ class TestWords:
         assert "MAINSPRING_LEASE_SECONDS is 'soon'" in answer.sentence
 
     def test_help_is_quick_and_complete(self, shell: Shell) -> None:
-        answer = shell("--help")
+        answer = shell.fresh("--help")
         assert answer.status == 0
         took = []
         for _ in range(5):
-            began = time.monotonic()
-            shell("--help")
-            took.append(time.monotonic() - began)
+            began = _seconds_of_children()
+            shell.fresh("--help")
+            took.append(_seconds_of_children() - began)
         assert {"up", "demo", "worker", "tasks", "bench"} <= set(answer.out.split())
         # The goal is 0.25 s; a machine that is busy with other tests is given some room.
         assert min(took) < 0.5
 
     def test_the_version(self, shell: Shell) -> None:
-        assert re.fullmatch(r"mainspring, version \d+\.\d+\.\d+\n", shell("--version").out)
+        assert re.fullmatch(r"mainspring, version \d+\.\d+\.\d+\n", shell.fresh("--version").out)
 
 
 @pytest.mark.slow
 def test_the_demo_does_what_it_says(shell: Shell, tmp_path: Path) -> None:
-    answer = shell("demo", "--json", TMPDIR=str(tmp_path))
+    answer = shell.fresh("demo", "--json", TMPDIR=str(tmp_path))
     assert [one["check"] for one in answer.lines if not one["ok"]] == []
     assert answer.status == 0
     assert len(answer.lines) == 11

@@ -72,7 +72,7 @@ class TestSubmit:
         assert "was used before for a different task" in other.sentence
 
     def test_waiting_tells_how_it_ended(self, installation: Shell) -> None:
-        failed = installation("tasks", "submit", "fail", "--wait")
+        failed = installation("tasks", "submit", "fail", "--wait", "--max-retries", 0)
         assert failed.status == 1
         assert "is failed: ValueError: broken" in failed.err
 
@@ -163,7 +163,7 @@ class TestChanging:
         assert "only a task that waits" in late.sentence
 
     def test_dead_letters(self, installation: Shell) -> None:
-        installation("tasks", "submit", "fail", "--wait")
+        installation("tasks", "submit", "fail", "--wait", "--max-retries", 0)
         letters = installation("dead-letters", "list", "--type", "fail", "--json").lines
         task_id = letters[0]["task_id"]
         shown = installation("dead-letters", "get", task_id).out

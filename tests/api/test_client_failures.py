@@ -150,9 +150,10 @@ async def test_a_quota_is_no_reason_to_wait_for_ever() -> None:
     assert caught.value.retry_after == 90
 
 
-async def test_strange_answers_are_errors() -> None:
+async def test_strange_answers_are_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mainspring.client.exchange.TRIES", 1)
     script = Script(answer(404, b"<html>"), answer(200, b"<html>"))
-    async with running(script), Client(script.url, timeout=0.1) as client:
+    async with running(script), Client(script.url) as client:
         with pytest.raises(Refused, match="404"):
             await client.get(TASK)
         with pytest.raises(StoreUnavailable, match="as an API of Mainspring would not"):
@@ -185,7 +186,8 @@ async def test_an_answer_that_never_ends_takes_no_longer_than_the_time_out() -> 
                 await asyncio.to_thread(client.sync.get, TASK)
     finally:
         server.close()
-    assert time.monotonic() - began < 4
+    # All of it would take 50 s.
+    assert time.monotonic() - began < 20
 
 
 async def test_a_wait_goes_on_when_its_stream_breaks() -> None:

@@ -62,7 +62,12 @@ async def test_schemathesis_finds_nothing(api: Api, seed: int, tmp_path: Path) -
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )
-    output, _ = await program.communicate()
+    try:
+        output, _ = await program.communicate()
+    finally:
+        if program.returncode is None:
+            program.kill()
+            await program.wait()
     lines = [line[:500] for line in output.decode().splitlines()]
     assert program.returncode == 0, "\n".join(lines[-200:])
     assert api.application.unforeseen == 0

@@ -104,8 +104,8 @@ async def test_metrics_of_the_contract(client: httpx.AsyncClient, api: Api) -> N
 
     # The first look sets the time from which ends are counted.
     async with asyncio.timeout(20):
-        while "mainspring_queue_depth['normal', 'q']" not in await values():
-            pass
+        while "mainspring_queue_depth['normal', 'q']" not in await values():  # noqa: ASYNC110 - it is sampled now and then
+            await asyncio.sleep(0.05)
     lease = (await client.post("/v1/leases", json=claim)).json()["leases"][0]
     named = {
         "worker_id": "w",
@@ -114,8 +114,8 @@ async def test_metrics_of_the_contract(client: httpx.AsyncClient, api: Api) -> N
     }
     await client.post("/v1/leases/complete", json=named)
     async with asyncio.timeout(40):
-        while "mainspring_tasks_total['completed', 't']" not in (seen := await values()):
-            pass
+        while "mainspring_tasks_total['completed', 't']" not in (seen := await values()):  # noqa: ASYNC110 - it is sampled now and then
+            await asyncio.sleep(0.05)
     assert seen["mainspring_tasks_total['completed', 't']"] == 1
     assert seen["mainspring_task_lateness_seconds_count[]"] == 1
     assert seen["mainspring_task_duration_seconds_count[]"] == 1

@@ -72,7 +72,7 @@ async def test_etcd_is_away_and_stands_still_and_loses_everything(
         role = f"{SCHEDULER}etcd{number}"
         await schedulers.start(database_url=await witness.role(role, postgres_server.tcp_dsn(name)))
     worker = await stage.worker()
-    await keeping.up_to_date(5.0)
+    await keeping.up_to_date(BACK_SECONDS)
     for fault, away in (("kill", AWAY_SECONDS), ("pause", 0.0), ("wipe", 0.0)):
         before = await keeping.epochs()
         getattr(server, fault)()
@@ -112,7 +112,7 @@ async def test_one_of_three_etcd_is_killed_and_then_another(
     await keeping.make(12)
     await schedulers.start()
     await schedulers.start()
-    await keeping.up_to_date(5.0)
+    await keeping.up_to_date(BACK_SECONDS)
     began = await keeping.now()
     etcd_cluster[0].kill()
     await asyncio.sleep(TTL_SECONDS)

@@ -1,5 +1,5 @@
-"""The plans of the hot statements on a store that is full: a million tasks that wait, a million of
-the future and five million that are finished. What a statement reads must depend on what it
+"""The plans of the hot statements on a store that is full: a million tasks that wait, and hundreds
+of thousands of the future and of the finished. What a statement reads must depend on what it
 returns, not on what is there.
 """
 
@@ -36,7 +36,7 @@ HIGHEST = UUID(int=2**128 - 1)
 
 @pytest.fixture(scope="module")
 def full_store(postgres_server: PostgresServer) -> Iterator[str]:
-    """The URL of a database that is made once for this module: it takes a minute or two."""
+    """The URL of a database that is made once for this module: it takes half a minute."""
     with asyncio.Runner() as runner:
         name = runner.run(postgres_server.create_database(migrated=True))
         dsn = postgres_server.dsn(name)
@@ -168,7 +168,7 @@ async def test_claim(full: asyncpg.Connection, plan_mode: str) -> None:
 
 
 async def test_claim_when_nothing_can_be_taken(full: asyncpg.Connection, plan_mode: str) -> None:
-    """An idle poll in front of a million tasks of the future."""
+    """An idle poll in front of all tasks of the future."""
     plan = await explain(full, plan_mode, "claim", *claim_arguments(TYPES, ["future"]))
     assert plan.scanned() == []
     assert plan.rows_read("tasks") < 50

@@ -75,11 +75,11 @@ async def stubborn(log: str, seconds: float = 60.0) -> None:
     note(log, "end")
 
 
-async def busy_async(log: str, seconds: float) -> None:
-    """Blocks the event loop."""
+async def busy_async(log: str, seconds: float, gate: str = "") -> None:
+    """Blocks the event loop, until there is a gate where one is named."""
     note(log, "start")
     until = time.monotonic() + seconds
-    while time.monotonic() < until:
+    while time.monotonic() < until and not (gate and os.access(gate, os.F_OK)):
         pass
     note(log, "end")
 

@@ -121,16 +121,19 @@ async def test_nothing_is_held_when_nothing_runs(bench: Bench) -> None:
     assert (agent.stats.busy, agent.stats.waiting) == (0, 0)
 
 
-async def test_a_blocked_runner_is_given_nothing_more(bench: Bench) -> None:
+async def test_a_blocked_runner_is_given_nothing_more(bench: Bench, tmp_path: Path) -> None:
     agent = bench.start(processes=1)
-    blocking = await bench.submit("busy_async", {"log": bench.log, "seconds": 2.5})
+    gate = tmp_path / "gate"
+    payload = {"log": bench.log, "seconds": 60.0, "gate": str(gate)}
+    blocking = await bench.submit("busy_async", payload)
     await bench.noted("start")
     await until(lambda: next(agent._fleet.runners()).is_blocked)
     ids = await bench.submit_many([("noop", {})] * 20)
     helper = bench.start(processes=1)
-    await bench.ended(*ids, seconds=2)
+    await bench.ended(*ids)
     assert helper.stats.claimed == 20
     assert (await bench.get(blocking)).status is TaskStatus.RUNNING
+    gate.touch()
     await bench.ended(blocking)
     again = await bench.submit_many([("noop", {})] * 200)
     await bench.ended(*again)
