@@ -1,6 +1,7 @@
 """All runners of a worker: which attempt goes where, and new processes for dead ones."""
 
 import asyncio
+import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -8,6 +9,7 @@ from typing import Final
 
 from mainspring.core.registry import Mode
 from mainspring.worker.held import Held
+from mainspring.worker.orphans import FIRST_PID, bury_orphans
 from mainspring.worker.processes import RunnerListener, RunnerProcess
 from mainspring.worker.setting import Setting
 from mainspring.worker.waiting import first_of
@@ -38,6 +40,7 @@ class Fleet:
         self._solos: list[RunnerProcess] = []
         self._starting: set[asyncio.Task[None]] = set()
         self._solos_starting = 0
+        self._is_first_process = os.getpid() == FIRST_PID
         self._pause = 0.0
         self._closing = asyncio.Event()
 
@@ -150,6 +153,8 @@ class Fleet:
         now = self._clock.monotonic()
         for runner in self.runners():
             runner.look()
+        if self._is_first_process:
+            bury_orphans({runner.pid for runner in self.runners()})
         for runner in self._shared:
             runner.sample()
         idle = [runner for runner in self._solos if runner.is_ready and not runner.held]
