@@ -15,6 +15,7 @@ import yaml  # type: ignore[import-untyped]
 
 from fixtures.etcd import etcd_binary
 from fixtures.valkey import ValkeyServer
+from mainspring import __version__
 from mainspring.adapters.postgres.embedded import DEFAULT_SETTINGS
 from mainspring.cli.root import program
 from mainspring.config import Settings, entries, load, shard_settings
@@ -24,6 +25,7 @@ DEPLOY = ROOT / "deploy"
 GIVEN = {"POSTGRES_PASSWORD": "secret1", "REDIS_PASSWORD": "secret2", "ETCD_IMAGE": "etcd:v3.6.16"}
 ROLES = {"api": 2, "scheduler": 3, "worker": 3}
 _VARIABLE = re.compile(r"(?<!\$)\$\{(\w+):\?[^}]+\}")
+_SOURCE = re.compile(r"--mount=type=bind,source=([^,]+),")
 _PINNED = re.compile(r"[\w./-]+:v?\d+\.\d+[\w.-]*")
 
 
@@ -97,14 +99,38 @@ def test_volumes_and_the_files_of_the_image_exist(text: str) -> None:
     assert {name for name in named if not name.startswith(".")} == set(whole["volumes"])
     assert all((DEPLOY / name).exists() for name in named if name.startswith("."))
     image = (DEPLOY / "Dockerfile").read_text()
-    for line in re.findall(r"^COPY (?!--from)(.+)$", image, re.MULTILINE):
-        assert all((ROOT / name).exists() for name in line.split()[:-1]), line
+    used = _SOURCE.findall(image)
+    assert "src" in used
+    assert all((ROOT / name).exists() for name in used)
+    # Only what is used is sent to the builder.
+    first, *patterns = [
+        line
+        for line in (DEPLOY / "Dockerfile.dockerignore").read_text().splitlines()
+        if not line.startswith("#")
+    ]
+    assert first == "*"
+    assert {line for line in patterns if line.startswith("!")} == {f"!{name}" for name in used}
     assert all(_PINNED.fullmatch(base) for base in re.findall(r"^FROM (\S+)", image, re.MULTILINE))
+
+
+def test_nothing_has_more_rights_than_it_needs(services: dict[str, dict[str, Any]]) -> None:
+    image = (DEPLOY / "Dockerfile").read_text()
+    # A number, which Kubernetes can tell from root; and signals reach the program itself.
+    assert re.search(r"^USER [1-9]\d*$", image, re.MULTILINE)
+    assert 'ENTRYPOINT ["mainspring"]' in image
+    for name, one in services.items():
+        assert one["security_opt"] == ["no-new-privileges:true"], name
+        assert one["mem_limit"], name
+        assert {"max-size", "max-file"} <= one["logging"]["options"].keys(), name
+        assert all(port.startswith("127.0.0.1:") for port in one.get("ports", [])), name
+        if not name.startswith(("postgres", "redis")):
+            assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"]), name
 
 
 def test_commands_and_settings_are_ours(ours: dict[str, dict[str, Any]], tmp_path: Path) -> None:
     variables = {entry.variable for entry in entries()}
     assert ours.keys() == {"migrate", *ROLES}
+    assert {one["image"] for one in ours.values()} == {f"mainspring:{__version__}"}
     for name, one in ours.items():
         command = program.get_command(click.Context(program), one["command"][0])
         assert command is not None, name

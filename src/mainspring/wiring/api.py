@@ -35,7 +35,7 @@ from mainspring.core.remote_work import RemoteWork
 from mainspring.core.schedule_gateway import ScheduleGateway
 from mainspring.core.session import Session
 from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
-from mainspring.domain.errors import InvalidConfiguration, InvalidValue
+from mainspring.domain.errors import InvalidConfiguration, InvalidValue, Unavailable
 from mainspring.ports.access import Tokens
 from mainspring.ports.clock import Clock, IdSource
 from mainspring.ports.whole import WholeStore
@@ -134,7 +134,7 @@ async def api_running(
             host, port = listener.getsockname()[:2]
             shown = f"[{host}]" if ":" in host else host
             tell(f"API: {'https' if tls else 'http'}://{shown}:{port}")
-            if services.with_keys and not await _has_keys(store):
+            if services.with_keys and await _lacks_keys(store):
                 tell("there is no API key yet; make one: mainspring keys create NAME --scope ...")
             try:
                 async with _rpc(services, application, settings, tell):
@@ -182,8 +182,14 @@ async def _go_on(duty: Duty, clock: Clock) -> None:
         await clock.sleep(_AGAIN_SECONDS)
 
 
-async def _has_keys(store: WholeStore) -> bool:
-    return any(key.is_valid for key in await store.keys())
+async def _lacks_keys(store: WholeStore) -> bool:
+    """Whether it is certain that nobody has a key. That is a hint for who installs, so a store that
+    cannot be asked now keeps no server from starting.
+    """
+    try:
+        return not any(key.is_valid for key in await store.keys())
+    except Unavailable:
+        return False
 
 
 def _thresholds(settings: Settings) -> Any:

@@ -104,6 +104,21 @@ async def test_a_process_starts_without_one_and_is_joined_by_it(two: Two) -> Non
     await store.close()
 
 
+async def test_an_api_server_starts_without_the_shard_that_has_the_keys(two: Two) -> None:
+    await two.reaches[0].lose()
+    store = await open_store(two.settings)
+    try:
+        async with (
+            api_running(store, two.settings, lambda _: None),
+            httpx.AsyncClient(timeout=20, trust_env=False) as opened,
+        ):
+            ready = await opened.get(f"http://127.0.0.1:{two.settings.port}/health/ready")
+            assert ready.json()["status"] == "degraded"
+    finally:
+        await two.reaches[0].find()
+        await store.close()
+
+
 @pytest.fixture
 async def client(two: Two) -> AsyncIterator[httpx.AsyncClient]:
     store = await open_store(two.settings)
