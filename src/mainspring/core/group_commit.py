@@ -249,20 +249,23 @@ class GroupCommit:
         return []
 
     async def _held_up(self, batch: list[_Item]) -> list[_Item]:
-        """Let those that may be what is held up wait apart, and send the others again. It is a key,
-        or a new queue that somebody else is just making; then halve until it is alone.
+        """Let those that may be what is held up wait apart, and send the others again at once: it
+        is one of the keys, or a queue that somebody else is just making.
         """
         if batch[0].is_apart:
             return batch
-        keyed = [item for item in batch if _is_repeatable(item.task)]
-        if keyed or len(batch) == 1:
-            for item in keyed or batch:
+        queues: dict[str, list[_Item]] = {}
+        for item in batch:
+            if _is_repeatable(item.task):
                 self._wait_apart(item)
-            rest = [item for item in batch if not item.is_apart]
-            return await self._send(rest) if rest else []
-        middle = len(batch) // 2
-        again = await self._send(batch[:middle])
-        return again + await self._send(batch[middle:])
+            else:
+                queues.setdefault(item.task.queue, []).append(item)
+        if [*queues.values()] == [batch]:
+            for item in batch:
+                self._wait_apart(item)
+            return []
+        again = await asyncio.gather(*map(self._send, queues.values()))
+        return [item for part in again for item in part]
 
     def _wait_apart(self, item: _Item) -> None:
         item.is_apart = True

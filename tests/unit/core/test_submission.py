@@ -41,8 +41,8 @@ class Basket:
     fruits: frozenset[str]
 
 
-def new_task(number: int = 0, key: str | None = None) -> NewTask:
-    options = complete_options(checked_options({"key": key}))
+def new_task(number: int = 0, key: str | None = None, queue: str | None = None) -> NewTask:
+    options = complete_options(checked_options({"key": key, "queue": queue}))
     return build_task(IDS, "count", {"number": number}, options)
 
 
@@ -384,8 +384,8 @@ class TestKeys:
 
     async def test_what_is_held_up_waits_apart(self, gate: Gate, submissions: Submissions) -> None:
         """The key of one task, then a queue that somebody else is just making."""
-        for key in ("k", None):
-            task, others = new_task(key=key), [new_task(n) for n in range(4)]
+        for task in (new_task(key="k"), new_task(queue="new")):
+            others = [new_task(n) for n in range(4)]
             gate.held_up = {task.id}
             waiting = asyncio.create_task(submissions.submit(task))
             await asyncio.gather(*map(submissions.submit, others))
