@@ -17,7 +17,7 @@ import psycopg
 import pytest
 import sqlalchemy
 
-from fixtures.postgres import VERSIONS, bin_dir_of, free_port
+from fixtures.postgres import VERSIONS, Clusters, bin_dir_of, free_port
 from mainspring.adapters.postgres import embedded, server_binaries
 from mainspring.adapters.postgres.embedded import EmbeddedPostgres
 from mainspring.domain.errors import (
@@ -57,8 +57,15 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-async def server(data_dir: Path) -> AsyncIterator[EmbeddedPostgres]:
-    server = EmbeddedPostgres(data_dir, bin_dir=bin_dir_of(18))
+def used_dir(data_dir: Path, clusters: Clusters) -> Path:
+    """The same with data in it."""
+    clusters.copy(18, data_dir)
+    return data_dir
+
+
+@pytest.fixture
+async def server(used_dir: Path) -> AsyncIterator[EmbeddedPostgres]:
+    server = EmbeddedPostgres(used_dir, bin_dir=bin_dir_of(18))
     await server.start()
     yield server
     await server.stop()
@@ -89,8 +96,8 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def owner(data_dir: Path) -> Iterator[Owner]:
-    owner = Owner(data_dir)
+def owner(used_dir: Path) -> Iterator[Owner]:
+    owner = Owner(used_dir)
     yield owner
     owner.process.kill()
     owner.end()
@@ -137,9 +144,9 @@ async def test_data_survives_a_stop_and_a_second_start(data_dir: Path) -> None:
         await server.stop()
 
 
-async def test_it_is_durable_unless_told_otherwise(data_dir: Path) -> None:
+async def test_it_is_durable_unless_told_otherwise(used_dir: Path) -> None:
     server = EmbeddedPostgres(
-        data_dir, bin_dir=bin_dir_of(18), settings={"synchronous_commit": "off"}
+        used_dir, bin_dir=bin_dir_of(18), settings={"synchronous_commit": "off"}
     )
     await server.start()
     try:
@@ -217,18 +224,18 @@ async def test_a_second_start_of_the_same_server_leaves_it_running(
     assert await ask(server.dsn, "SELECT 1") == 1
 
 
-async def test_a_server_started_by_hand_is_noticed(data_dir: Path) -> None:
-    server = EmbeddedPostgres(data_dir, bin_dir=bin_dir_of(18))
+async def test_a_server_started_by_hand_is_noticed(used_dir: Path) -> None:
+    server = EmbeddedPostgres(used_dir, bin_dir=bin_dir_of(18))
     await server.start()
     assert server.pid is not None
     # What another program that knows nothing of our lock looks like: it has the directory as its
     # working directory and its process id in the file.
-    by_hand = (data_dir / "pgdata" / "postmaster.pid").read_text()
+    by_hand = (used_dir / "pgdata" / "postmaster.pid").read_text()
     await server.stop()
     other = await asyncio.create_subprocess_exec(
-        "/bin/sh", "-c", "read -r _", stdin=asyncio.subprocess.PIPE, cwd=data_dir / "pgdata"
+        "/bin/sh", "-c", "read -r _", stdin=asyncio.subprocess.PIPE, cwd=used_dir / "pgdata"
     )
-    (data_dir / "pgdata" / "postmaster.pid").write_text(
+    (used_dir / "pgdata" / "postmaster.pid").write_text(
         f"{other.pid}\n" + by_hand.partition("\n")[2]
     )
     with pytest.raises(DataDirectoryInUse, match="Another PostgreSQL runs"):
@@ -248,10 +255,8 @@ async def test_the_binaries_of_each_supported_version_run(data_dir: Path, versio
         await server.stop()
 
 
-async def test_data_of_another_major_version_is_refused(data_dir: Path) -> None:
-    older = EmbeddedPostgres(data_dir, bin_dir=bin_dir_of(17))
-    await older.start()
-    await older.stop()
+async def test_data_of_another_major_version_is_refused(data_dir: Path, clusters: Clusters) -> None:
+    clusters.copy(17, data_dir)
     newer = EmbeddedPostgres(data_dir, bin_dir=bin_dir_of(18))
     with pytest.raises(DataDirectoryVersionMismatch, match="made by PostgreSQL 17 and this is 18"):
         await newer.start()
@@ -270,20 +275,22 @@ async def test_an_interrupted_set_up_is_done_again(data_dir: Path) -> None:
         await server.stop()
 
 
-async def test_a_bad_setting_is_named_in_one_sentence(data_dir: Path) -> None:
-    server = EmbeddedPostgres(data_dir, bin_dir=bin_dir_of(18), settings={"no_such_setting": "1"})
+async def test_a_bad_setting_is_named_in_one_sentence(used_dir: Path) -> None:
+    server = EmbeddedPostgres(used_dir, bin_dir=bin_dir_of(18), settings={"no_such_setting": "1"})
     with pytest.raises(EmbeddedServerError, match="no_such_setting") as caught:
         await server.start()
     assert str(server.log_file) in str(caught.value)
     assert "\n" not in str(caught.value)
     # The directory is free again.
-    good = EmbeddedPostgres(data_dir, bin_dir=bin_dir_of(18))
+    good = EmbeddedPostgres(used_dir, bin_dir=bin_dir_of(18))
     await good.start()
     await good.stop()
 
 
-async def test_a_taken_port_is_named(server: EmbeddedPostgres, tmp_path: Path) -> None:
+async def test_a_taken_port_is_named(tmp_path: Path, clusters: Clusters) -> None:
     port = free_port()
+    for name in ("first", "second"):
+        clusters.copy(18, tmp_path / name)
     first = EmbeddedPostgres(tmp_path / "first", bin_dir=bin_dir_of(18), port=port)
     second = EmbeddedPostgres(tmp_path / "second", bin_dir=bin_dir_of(18), port=port)
     await first.start()
