@@ -44,11 +44,12 @@ def words(tick: Tick) -> tuple[TickOutcome, str | None, UUID | None]:
 
 async def test_they_come_back_as_they_were_stored(scene: Scene) -> None:
     timetable = Timetable(scene)
-    hook = {"url": "https://example.com/a", "events": ["failed"], "sign": "acme"}
+    url = "https://example.com/a"
+    hook = {"url": url, "events": ["failed"], "sign": "acme"}
     made = await timetable.make(group_key=KEY, unique_key="u", webhook=hook)
     template = made.template
     assert (template.group_key, template.unique_key) == (KEY, "u")
-    assert template.webhook == Webhook(url=hook["url"], events=(Event.FAILED,), sign="acme")
+    assert template.webhook == Webhook(url=url, events=(Event.FAILED,), sign="acme")
     plain = msgspec.structs.replace(
         template, group_key=None, unique_key=None, webhook=None, priority=1
     )

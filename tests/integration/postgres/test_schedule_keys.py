@@ -76,12 +76,11 @@ async def test_of_many_at_once_one_is_made(store: PostgresStore, sql: asyncpg.Co
     for number in range(6):
         await make(store, f"s{number}", unique_key="one")
     plans = await plan_all(store, sql)
-    answers, *_ = await asyncio.gather(
-        store.commit_plans(plans[:3]),
-        store.commit_plans(plans[3:]),
-        *(sql_submit(store, "one") for _ in range(4)),
-    )
-    assert len(answers) == 3
+    async with asyncio.TaskGroup() as group:
+        for part in (plans[:3], plans[3:]):
+            group.create_task(store.commit_plans(part))
+        for _ in range(4):
+            group.create_task(sql_submit(store, "one"))
     while left := (await store.due_schedules(10)).schedules:
         now = await store.store_time()
         await store.commit_plans([planned(one, now, SystemIds()) for one in left])
