@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 
-from mainspring.ports.hooks import HookPoint
+from mainspring.adapters.postgres.moving.service import Removals
+from mainspring.config import Settings
+from mainspring.ports.hooks import HookPoint, Hooks
+from mainspring.wiring.moving import removals
 
 TAKEN_OVER = 3
 MOVED = tuple(range(16, 32))
@@ -18,6 +21,11 @@ FREEZE_SECONDS = 60.0
 
 PROMISED_SECONDS = FREEZE_SECONDS + 10.0
 """Who waits for so long is refused nothing, whatever becomes of the mover."""
+
+
+def mover_of(settings: Settings, hooks: Hooks | None = None) -> Removals:
+    """Return what moves partitions in this process."""
+    return removals(settings, print, freeze_seconds=FREEZE_SECONDS, hooks=hooks)
 
 
 class Waiting:

@@ -24,11 +24,11 @@ from integration.shards.movers import (
     Stops,
     Waiting,
     check_settled,
+    mover_of,
 )
 from integration.shards.traffic import CLOCK, Traffic
 from mainspring.adapters.postgres.migrate import grant_services
 from mainspring.adapters.postgres.moving.end import TakenOver
-from mainspring.adapters.postgres.moving.service import Removals
 from mainspring.adapters.sharded.store import ShardedStore
 from mainspring.adapters.system import SystemChance
 from mainspring.cli.root import run
@@ -75,10 +75,6 @@ async def two_schedulers(fresh: Fresh, store: ShardedStore) -> AsyncIterator[Non
     await asyncio.gather(*running, return_exceptions=True)
 
 
-def mover_of(settings: Settings) -> Removals:
-    return removals(settings, print, freeze_seconds=FREEZE_SECONDS)
-
-
 async def execute(dsn: str, statement: str) -> list[asyncpg.Record]:
     connection = await asyncpg.connect(dsn)
     try:
@@ -113,7 +109,7 @@ async def let_go(dsn: str, within: float = PROMISED_SECONDS) -> None:
 async def left(settings: Settings, point: HookPoint, target: int = 1) -> None:
     """Leave a move as a mover does that dies at a point."""
     with pytest.raises(Stops):
-        await removals(settings, print, hooks=Stopping(point)).move(MOVED, target)
+        await mover_of(settings, Stopping(point)).move(MOVED, target)
 
 
 @pytest.mark.fault

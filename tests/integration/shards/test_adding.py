@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from fixtures.postgres import PostgresServer
-from integration.shards.movers import Stopping, Stops, Waiting
+from integration.shards.movers import Stopping, Stops, Waiting, mover_of
 from mainspring import Mainspring
 from mainspring.adapters.postgres.moving.end import End
 from mainspring.adapters.postgres.moving.mover import Mover, Tools
@@ -161,7 +161,7 @@ async def test_a_process_with_an_old_map_is_put_right_by_its_first_question(
     await stale().submit([waiting, running])
     (lease,) = (await stale().claim(REQUEST)).leases
     ref = LeaseRef(lease.id, lease.fencing_token)
-    await removals(settings, print).move((5,), 1)
+    await mover_of(settings).move((5,), 1)
     assert await stale().get(waiting.id) is not None
     assert set(await stale().statuses([waiting.id, running.id])) == {waiting.id, running.id}
     (renewal,) = await stale().heartbeat([ref], 60.0)
@@ -196,7 +196,7 @@ async def test_while_partitions_are_refused_the_others_go_on(
     await old.submit([*frozen, *free])
     # As a mover leaves it that was killed while it copied the last rows.
     with pytest.raises(Stops):
-        await removals(settings, print, hooks=Stopping(HookPoint.MOVE_AFTER_FREEZE)).move((5,), 1)
+        await mover_of(settings, Stopping(HookPoint.MOVE_AFTER_FREEZE)).move((5,), 1)
     with pytest.raises(InvalidConfiguration, match="partitions are just moving"):
         await add_shards(settings)
     store = await open_store(settings)
@@ -213,7 +213,7 @@ async def test_while_partitions_are_refused_the_others_go_on(
     made = [await app.submit("t", connection=connection) for _ in range(5)]
     assert all(store.shard_of(handle.id) == 0 for handle in made)
     assert await store.get(frozen[0].id) is not None
-    await removals(settings, print).cancel()
+    await mover_of(settings).cancel()
     assert await store.rescue(10) == []
     await store.settled([], 0)
     claimed = {lease.id for lease in (await store.claim(REQUEST)).leases}
@@ -238,7 +238,7 @@ async def test_a_process_that_does_not_know_the_new_shard_says_so(
     name = await postgres_server.create_database(migrated=True)
     longer = settings_of([*dsns, postgres_server.dsn(name)], tmp_path)
     assert [label.shard for label in await add_shards(longer)] == [0, 1, 2]
-    await removals(longer, print).move((6,), 2)
+    await mover_of(longer).move((6,), 2)
     assert await store.get(kept.id) is not None
     with pytest.raises(StoreUnavailable, match="moved to shard 3, and the database_url"):
         await store.get(moved.id)
@@ -269,7 +269,7 @@ async def test_shards_and_moves_behind_pgbouncer(
     tasks = [task_in(partition) for partition in (5, 5, 6, 40)]
     await store.submit(tasks)
     leases = (await store.claim(REQUEST)).leases
-    await removals(settings, print).move((5,), 1)
+    await mover_of(settings).move((5,), 1)
     ended = [Settlement(lease.id, lease.fencing_token, Completed(None)) for lease in leases]
     assert await store.settle(ended) == [True] * 4
     assert {task.task_id for task in (await store.page(TaskFilter(), 9)).tasks} == {
@@ -314,10 +314,10 @@ async def test_a_mover_that_stood_still_changes_nothing_more(
     task = task_in(5)
     await store.submit([task])
     waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
-    first = asyncio.create_task(removals(settings, print, hooks=waiting).move((5,), 1))
+    first = asyncio.create_task(mover_of(settings, waiting).move((5,), 1))
     await waiting.reached.wait()
     with pytest.raises(Conflict, match="another process moves partitions"):
-        await removals(settings, print).resume()
+        await mover_of(settings).resume()
     # Its lock is gone with a connection to the first shard, and another one takes the move back.
     ends = [End(number, dsn) for number, dsn in enumerate(dsns)]
     for end in ends:
@@ -348,7 +348,7 @@ async def test_a_move_that_is_broken_off_refuses_nothing_any_more(
         await removals(settings, print, freeze_seconds=0.001).move((5,), 1)
     assert await refused(dsns[0]) == []
     waiting = Waiting(HookPoint.MOVE_BEFORE_SWITCH)
-    interrupted = asyncio.create_task(removals(settings, print, hooks=waiting).resume())
+    interrupted = asyncio.create_task(mover_of(settings, waiting).resume())
     await waiting.reached.wait()
     assert await refused(dsns[0]) == [5]
     interrupted.cancel()
@@ -356,6 +356,6 @@ async def test_a_move_that_is_broken_off_refuses_nothing_any_more(
         await interrupted
     assert await refused(dsns[0]) == []
     assert len((await store.claim(REQUEST)).leases) == 50
-    await removals(settings, print).resume()
+    await mover_of(settings).resume()
     assert len((await store.parts()[1].page(TaskFilter(), 100)).tasks) == 50
     await store.close()

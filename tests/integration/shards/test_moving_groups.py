@@ -14,8 +14,9 @@ import asyncpg
 import msgspec
 import pytest
 
-from integration.shards.movers import Waiting
+from integration.shards.movers import MOVED, PROMISED_SECONDS, Waiting, mover_of
 from integration.shards.traffic import CLOCK, insisted
+from mainspring.adapters.sharded.store import ShardedStore
 from mainspring.adapters.system import SystemChance, SystemIds
 from mainspring.config import Settings
 from mainspring.domain.ids import key_tail, moved_into
@@ -25,13 +26,13 @@ from mainspring.ports.hooks import HookPoint
 from mainspring.ports.store import ClaimRequest
 from mainspring.ports.whole import WholeStore
 from mainspring.scheduler.loop import Loop
-from mainspring.wiring.moving import move_watch, removals
+from mainspring.scheduler.move_watch import MoveWatch
+from mainspring.wiring.moving import move_watch
 from mainspring.wiring.shards import open_shards
-from mainspring.wiring.store import migrate, open_store
+from mainspring.wiring.store import migrate
 
 pytestmark = pytest.mark.postgres
 
-MOVED = tuple(range(16, 32))
 MOVING = [key for key in map(str, range(500)) if key_tail(key) % 64 in MOVED]
 TWO, RATED, FREE = MOVING[:3]
 STAYS = next(key for key in map(str, range(500)) if key_tail(key) % 64 < 16)
@@ -44,6 +45,16 @@ def grouped(group_key: str, count: int) -> list[NewTask]:
         NewTask(id=ids.task_id(group_key), task_type="t", queue="q", group_key=group_key)
         for _ in range(count)
     ]
+
+
+def own_tasks(count: int, partitions: Collection[int]) -> list[NewTask]:
+    ids = SystemIds()
+    made = [moved_into(ids.task_id(), sorted(partitions)) for _ in range(count)]
+    return [NewTask(id=one, task_type="t", queue="own") for one in made]
+
+
+def watch_of(settings: Settings, store: ShardedStore) -> MoveWatch:
+    return move_watch(settings, store, Loop(CLOCK, SystemChance()))
 
 
 class Crew:
@@ -82,7 +93,7 @@ class Crew:
         self.done[ref.id] += 1
 
     async def until_done(self, tasks: list[NewTask]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PROMISED_SECONDS):
             while any(task.id not in self.done for task in tasks):
                 await CLOCK.sleep(0.01)
 
@@ -99,8 +110,8 @@ async def settings(dsns: list[str], tmp_path: Path) -> Settings:
 
 
 @pytest.fixture
-async def store(settings: Settings) -> AsyncIterator[WholeStore]:
-    store = await open_store(settings)
+async def store(settings: Settings) -> AsyncIterator[ShardedStore]:
+    store = await open_shards(settings)
     yield store
     await store.close()
 
@@ -119,6 +130,13 @@ async def spans_of(dsns: list[str], tasks: list[NewTask]) -> list[tuple[datetime
     return sorted((start, end) for start, end in spans)
 
 
+async def most_at_once(dsns: list[str], tasks: list[NewTask]) -> int:
+    running = sorted(
+        at for start, end in await spans_of(dsns, tasks) for at in ((start, 1), (end, -1))
+    )
+    return max(sum(step for _, step in running[:n]) for n in range(1, len(running) + 1))
+
+
 async def gates_are_clear(dsns: list[str]) -> bool:
     for dsn in dsns:
         connection = await asyncpg.connect(dsn)
@@ -130,7 +148,7 @@ async def gates_are_clear(dsns: list[str]) -> bool:
 
 
 async def test_groups_move_with_what_waits_at_their_gates(
-    settings: Settings, dsns: list[str], store: WholeStore
+    settings: Settings, dsns: list[str], store: ShardedStore
 ) -> None:
     await store.set_group_limit("q", TWO, Limit(concurrency=2))
     await store.set_group_limit("q", RATED, Limit(rate=RATE, burst=BURST))
@@ -138,15 +156,13 @@ async def test_groups_move_with_what_waits_at_their_gates(
     two, rated, free, stays = (
         grouped(key, count) for key, count in ((TWO, 80), (RATED, 60), (FREE, 80), (STAYS, 40))
     )
-    own = [
-        NewTask(id=moved_into(SystemIds().task_id(), MOVED), task_type="t", queue="own")
-        for _ in range(40)
-    ]
+    own = own_tasks(40, MOVED)
     await store.submit([*two, *rated, *free, *own])
     crew = Crew(store)
+    looking = asyncio.create_task(watch_of(settings, store).run())
     await crew.until_done(two[:1])
     waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
-    move = asyncio.create_task(removals(settings, print, hooks=waiting).move(MOVED, 1))
+    move = asyncio.create_task(mover_of(settings, waiting).move(MOVED, 1))
     await waiting.reached.wait()
     # What is refused here is in nobody's way.
     await store.submit(stays)
@@ -154,19 +170,18 @@ async def test_groups_move_with_what_waits_at_their_gates(
     waiting.goes.set()
     print(f"refused for {await move:.2f} s; {len(crew.done)} of 260 had ended")
     assert any(task.id not in crew.done for task in two)
-    await removals(settings, print).move(MOVED, 0)
+    await mover_of(settings).move(MOVED, 0)
     print(f"{len(crew.done)} of 260 had ended when all was back")
     await crew.until_done([*two, *rated, *free, *own])
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PROMISED_SECONDS):
         while not await gates_are_clear(dsns):
             await CLOCK.sleep(0.05)
     await crew.stop()
+    looking.cancel()
+    await asyncio.wait([looking])
     assert set(crew.done.values()) == {1}
-    running = sorted(
-        at for start, end in await spans_of(dsns, two) for at in ((start, 1), (end, -1))
-    )
-    counts = [sum(step for _, step in running[:n]) for n in range(1, len(running) + 1)]
-    assert max(counts) == 2
+    assert await most_at_once(dsns, two) == 2
+    assert await most_at_once(dsns, own) <= 4
     starts = [start for start, _ in await spans_of(dsns, rated)]
     for first, begin in enumerate(starts):
         for last, end in enumerate(starts[first:], 1):
@@ -174,7 +189,7 @@ async def test_groups_move_with_what_waits_at_their_gates(
 
 
 async def test_the_gate_of_the_source_is_passed_over_and_that_of_the_target_goes_on(
-    settings: Settings, dsns: list[str], store: WholeStore
+    settings: Settings, dsns: list[str], store: ShardedStore
 ) -> None:
     await store.set_group_limit("q", TWO, Limit(concurrency=1))
     await store.set_group_limit("q", RATED, Limit(rate=0.001, burst=2))
@@ -183,7 +198,7 @@ async def test_the_gate_of_the_source_is_passed_over_and_that_of_the_target_goes
     leases = (await store.claim(request)).leases
     assert Counter(lease.group_key for lease in leases) == {TWO: 1, RATED: 2}
     waiting = Waiting(HookPoint.MOVE_AFTER_FREEZE)
-    move = asyncio.create_task(removals(settings, print, hooks=waiting).move(MOVED, 1))
+    move = asyncio.create_task(mover_of(settings, waiting).move(MOVED, 1))
     await waiting.reached.wait()
     assert (await store.claim(request)).leases == []
     connection = await asyncpg.connect(dsns[0])
@@ -213,9 +228,8 @@ async def test_the_gate_of_the_source_is_passed_over_and_that_of_the_target_goes
 
 
 async def test_tasks_take_their_places_along_when_they_move_while_they_run(
-    settings: Settings, dsns: list[str]
+    settings: Settings, dsns: list[str], store: ShardedStore
 ) -> None:
-    store = await open_shards(settings)
     await store.set_limits("own", whole=Limit(concurrency=6))
     # Each time it looks at once at what had no room.
     request = ClaimRequest(
@@ -229,7 +243,7 @@ async def test_tasks_take_their_places_along_when_they_move_while_they_run(
     async def more(count: int) -> list[Lease]:
         """Claim so many, and see that there are no others."""
         leases: list[Lease] = []
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PROMISED_SECONDS):
             while len(leases) < count:
                 leases += (await store.claim(request)).leases
                 await CLOCK.sleep(0.02)
@@ -241,31 +255,24 @@ async def test_tasks_take_their_places_along_when_they_move_while_they_run(
         ended = [Settlement(one.id, one.fencing_token, Completed(None)) for one in leases]
         assert await store.settle(ended) == [True] * len(leases)
 
-    await store.submit(own(2, MOVED))
+    await store.submit(own_tasks(2, MOVED))
     moved = await more(2)
-    await store.submit([*own(5, range(16)), *own(7, range(32, 64))])
+    await store.submit([*own_tasks(5, range(16)), *own_tasks(7, range(32, 64))])
     others = await more(4)
     assert Counter(store.shard_of(one.id) for one in others) == {0: 1, 1: 3}
-    await removals(settings, print).move(MOVED, 1)
+    await mover_of(settings).move(MOVED, 1)
     await store.settled([], 0)
-    watch = move_watch(settings, store, Loop(CLOCK, SystemChance()))
+    watch = watch_of(settings, store)
     await watch.run_once()
     await more(0)
     await end(moved[:1])
-    await move_watch(settings, store, Loop(CLOCK, SystemChance())).run_once()
+    await watch_of(settings, store).run_once()
     (one,) = await more(1)
     assert store.shard_of(one.id) == 0
     await end([one, *moved[1:], *others])
-    await move_watch(settings, store, Loop(CLOCK, SystemChance())).run_once()
+    await watch_of(settings, store).run_once()
     leases = await more(6)
     assert Counter(store.shard_of(one.id) for one in leases) == {0: 3, 1: 3}
     connection = await asyncpg.connect(dsns[0])
     assert await connection.fetchval("SELECT count(*) FROM mainspring.lent_places") == 0
     await connection.close()
-    await store.close()
-
-
-def own(count: int, partitions: Collection[int]) -> list[NewTask]:
-    ids = SystemIds()
-    made = [moved_into(ids.task_id(), sorted(partitions)) for _ in range(count)]
-    return [NewTask(id=one, task_type="t", queue="own") for one in made]
