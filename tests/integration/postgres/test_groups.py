@@ -328,6 +328,22 @@ async def test_what_started_while_there_was_no_limit_counts_when_there_is_one_ag
     assert await claim(other, 5) == []
 
 
+async def test_what_runs_counts_while_its_lease_is_renewed(
+    store: PostgresStore, other: PostgresStore, sql: asyncpg.Connection
+) -> None:
+    await store.submit([new_task() for _ in range(20)])
+    running = await claim(store, 5)
+    await store.set_limits("default", whole=Limit(concurrency=6))
+    async with sql.transaction():
+        await sql.execute("SELECT FROM mainspring.tasks WHERE status = 'running' FOR UPDATE")
+        running += await claim(other, 10)
+        assert len(running) == 6
+    await sql.execute("UPDATE mainspring.gates SET limited_at = limited_at - interval '9 seconds'")
+    assert await claim(other, 10) == []
+    await complete(store, running[:1])
+    assert len(await claim(store, 10)) == 1
+
+
 async def test_a_rate_that_is_hardly_one_holds_up_no_other_queue(store: PostgresStore) -> None:
     for queue in ("a", "b"):
         await store.submit([new_task(queue=queue, group_key="g") for _ in range(3)])
