@@ -3,20 +3,17 @@
 import asyncio
 import importlib
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from mainspring.adapters.system import SystemChance, SystemClock, SystemIds
 from mainspring.api.application import Application
 from mainspring.api.audit import AuditRoutes
-from mainspring.api.doorkeeper import LOOPBACK_NAMES, Doorkeeper
 from mainspring.api.health import HealthRoutes
 from mainspring.api.leases import LeaseRoutes
-from mainspring.api.metrics import Metrics
 from mainspring.api.openapi import document
 from mainspring.api.operations import OperationRoutes
 from mainspring.api.queue_limits import LimitRoutes
@@ -25,68 +22,17 @@ from mainspring.api.schedules import ScheduleRoutes
 from mainspring.api.server import listen, serving
 from mainspring.api.tasks import TaskRoutes
 from mainspring.config import Settings
-from mainspring.core.access import Authenticator
-from mainspring.core.auditing import AuditTrail
-from mainspring.core.gateway import Gateway
-from mainspring.core.intake import Intake
-from mainspring.core.quotas import Quotas
-from mainspring.core.reachable_ids import ReachableIds
-from mainspring.core.remote_work import RemoteWork
-from mainspring.core.schedule_gateway import ScheduleGateway
-from mainspring.core.session import Session
-from mainspring.core.shedding import THRESHOLDS, Shedder, parse_thresholds
-from mainspring.domain.errors import InvalidConfiguration, InvalidValue, Unavailable
+from mainspring.domain.errors import Unavailable
 from mainspring.ports.access import Tokens
-from mainspring.ports.clock import Clock, IdSource
+from mainspring.ports.clock import Clock
 from mainspring.ports.whole import WholeStore
-from mainspring.wiring.entrance import check_exposure, exposures, tls_of, tokens_of
-from mainspring.wiring.graphql import graphql_routes
+from mainspring.wiring.entrance import check_exposure, exposures, tls_of
+from mainspring.wiring.services import ApiServices, Duty
 
 Tell = Callable[[str], None]
-Duty = Callable[[], Awaitable[None]]
 
 _LOGGER: Final = logging.getLogger("mainspring.api")
 _AGAIN_SECONDS: Final = 1.0
-
-
-class ApiServices:
-    """Everything behind the API that does not depend on the protocol."""
-
-    def __init__(self, store: WholeStore, settings: Settings) -> None:
-        clock = SystemClock()
-        self.clock = clock
-        self.ids: IdSource = SystemIds()
-        if len(store.parts()) > 1:
-            self.ids = ReachableIds(self.ids, store)
-        self.session = Session(store, clock, self.ids, settings.submit_timeout_seconds)
-        self.shedder = Shedder(store, clock, _thresholds(settings))
-        self.quotas = Quotas(store, store, clock)
-        self.gateway = Gateway(self.session, Intake(self.ids), self.quotas, self.shedder)
-        self.schedules = ScheduleGateway(store, self.quotas, clock, self.ids)
-        self.work = RemoteWork(store, clock, SystemChance())
-        self.trail = AuditTrail(store, clock)
-        self.metrics = Metrics(store, store, self.shedder, clock)
-        self.with_keys = settings.auth
-        self.tokens = tokens_of(settings, clock)
-        self.authenticator = Authenticator(store, clock, self.tokens) if settings.auth else None
-        self.doorkeeper = Doorkeeper(self.authenticator, clock, hosts=LOOPBACK_NAMES)
-        self.graphql = graphql_routes(
-            self.gateway, self.schedules, self.doorkeeper, is_on=settings.graphql
-        )
-
-    def duties(self) -> list[Duty]:
-        """Return what runs in the background."""
-        return [self.shedder.run, self.metrics.run]
-
-    async def close(self) -> None:
-        """End streams, write what is waiting, and let submissions arrive; the store stays open."""
-        await self.doorkeeper.close()
-        await self.gateway.changes.close()
-        await self.session.waiting.close()
-        await self.session.submissions.close()
-        await self.trail.close()
-        if self.tokens is not None:
-            await self.tokens.close()
 
 
 def rest_application(services: ApiServices, store: WholeStore) -> Application:
@@ -190,10 +136,3 @@ async def _lacks_keys(store: WholeStore) -> bool:
         return not any(key.is_valid for key in await store.keys())
     except Unavailable:
         return False
-
-
-def _thresholds(settings: Settings) -> Any:
-    try:
-        return {**THRESHOLDS, **parse_thresholds(settings.shed_thresholds)}
-    except InvalidValue as error:
-        raise InvalidConfiguration(error.message) from None

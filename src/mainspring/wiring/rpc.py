@@ -27,7 +27,7 @@ from mainspring.core.shedding import Shedder
 from mainspring.core.work_streams import WorkStreams
 from mainspring.domain.errors import InvalidConfiguration
 from mainspring.ports.clock import Clock
-from mainspring.wiring.api import ApiServices
+from mainspring.wiring.services import ApiServices
 
 Tell = Callable[[str], None]
 
