@@ -49,6 +49,20 @@ async def test_a_heartbeat_of_a_rescued_task_is_refused_and_changes_nothing(scen
     assert await scene.held(again)
 
 
+async def test_a_worker_is_told_of_its_leases_whatever_it_heard_before(scene: Scene) -> None:
+    await scene.submit_many(5)
+    mine = await scene.claim(3, worker_id="w1")
+    (other,) = await scene.claim(1, worker_id="w2")
+    await scene.complete(mine[0])
+    assert {*await scene.store.leases_of("w1")} == {ref(mine[1]), ref(mine[2])}
+    assert await scene.store.leases_of("w2") == [ref(other)]
+    assert await scene.store.leases_of("w3") == []
+    scene.clock.advance(LEASE_SECONDS + 1)
+    assert {*await scene.store.leases_of("w1")} == {ref(mine[1]), ref(mine[2])}
+    await scene.store.rescue(10)
+    assert await scene.store.leases_of("w1") == []
+
+
 async def test_answers_come_in_the_order_of_the_questions(scene: Scene) -> None:
     await scene.submit_many(5)
     leases = await scene.claim(5)

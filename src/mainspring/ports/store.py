@@ -83,6 +83,9 @@ class Claim(msgspec.Struct, frozen=True):
     """Seconds until the next task this worker could take becomes due, if the claim came back
     short and one is known. Never too late by more than what became visible since."""
 
+    is_partial: bool = False
+    """A part of the store gave no answer, and may have leased tasks that are not among these."""
+
 
 class TaskStore(Protocol):
     """Writes to live tasks."""
@@ -132,6 +135,12 @@ class TaskStore(Protocol):
         nothing was changed). A retry that has no attempt left goes to the dead letters; a retry
         or release of a task whose cancellation was requested ends as cancelled. Repeating a
         settlement whose answer was lost answers False and changes nothing.
+        """
+        ...
+
+    async def leases_of(self, worker_id: str) -> list[LeaseRef]:
+        """Return every lease that a worker has by the store's account, those that have expired but
+        were not rescued yet included. Its price is the number of all running tasks.
         """
         ...
 

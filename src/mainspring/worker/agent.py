@@ -26,6 +26,7 @@ from mainspring.worker.messages import StopReason
 from mainspring.worker.options import WorkerOptions
 from mainspring.worker.progress import send_progress
 from mainspring.worker.setting import Setting
+from mainspring.worker.strays import Strays
 from mainspring.worker.waiting import first_of
 
 TICK_SECONDS: Final = 0.2
@@ -73,6 +74,7 @@ class Agent:
         self._attempts = Attempts(self._setting, runner_command)
         self._fleet = self._attempts.fleet
         self._claimer = Claimer(self._setting, self._attempts)
+        self._strays = Strays(self._setting, self._attempts, self._claimer)
         self._enforcer = Enforcer(options.grace_seconds, log)
         self._drain_by: float | None = None
         self._quiet_until = 0.0
@@ -138,6 +140,7 @@ class Agent:
             self._attempts.keeper.keep,
             self._attempts.keeper.watch,
             self._attempts.exclusion.keep,
+            self._strays.run,
             self._tick,
             self._store_progress,
             self._beat,
@@ -261,6 +264,7 @@ class Agent:
         await self._claimer.idle.wait()
         await self._attempts.unlocked()
         await self._attempts.completer.finish()
+        await self._strays.finish()
         stored.set()
 
     def _left_to_drain(self) -> float:

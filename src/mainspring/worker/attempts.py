@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+from collections import deque
 from collections.abc import Coroutine, Iterable, Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from mainspring.domain.task import (
     Failure,
     FailureKind,
     Lease,
+    LeaseRef,
     Released,
     Retried,
 )
@@ -41,6 +43,8 @@ BACK_SECONDS: Final = 1.0
 _SOLO_WAITING: Final = 4
 """Tasks that crashed before and may wait for each solo process."""
 
+_DROPPED_KEPT: Final = 10_000
+
 
 class Attempts:
     """Decides what happens to each attempt; listens to the runners."""
@@ -64,6 +68,9 @@ class Attempts:
         self.reported = asyncio.Event()
         """Set when there is progress to store."""
 
+        self.dropped: deque[LeaseRef] = deque(maxlen=_DROPPED_KEPT)
+        """Leases that this worker gave up last, and that may still be its own in the store."""
+
         self.is_draining = False
         """What is claimed from now on goes back at once."""
 
@@ -74,6 +81,10 @@ class Attempts:
 
     def __len__(self) -> int:
         return len(self._holdings)
+
+    def references(self) -> set[LeaseRef]:
+        """Return the leases held, those included of which only the ending is still to be stored."""
+        return {held.reference for held in self._holdings.values()}
 
     def take(self, leases: list[Lease], expires_at: float) -> None:
         """Accept claimed leases, in the order in which they should start."""
@@ -279,7 +290,8 @@ class Attempts:
         """The lease is lost, so the outcome is somebody else's."""
         if held.locked_until is not None:
             self._lock_in(self.exclusion.give_up(held))
-        self._holdings.pop(held.number, None)
+        if self._holdings.pop(held.number, None) is not None:
+            self.dropped.append(held.reference)
         self.stats.lost += 1
         self._log.warning("a lease was lost; the attempt was stopped", task_id=str(held.lease.id))
 

@@ -59,6 +59,9 @@ class Claimer:
         self.idle = asyncio.Event()
         """Set while no claim is under way."""
 
+        self.failed = asyncio.Event()
+        """Set when a claim or a part of one got no answer; what it leased is not known here."""
+
         self.idle.set()
 
     def hint_ready(self) -> None:
@@ -82,6 +85,7 @@ class Claimer:
             try:
                 pause = await self.claim(modes)
             except MainspringError as error:
+                self.failed.set()
                 pause = self._after_failure(error)
             else:
                 self._failures = 0
@@ -116,6 +120,8 @@ class Claimer:
         if claim.leases:
             ordered = share.order([(lease.lane, lease) for lease in claim.leases])
             self._attempts.take(ordered, sent + self._options.lease_seconds)
+        if claim.is_partial:
+            self.failed.set()
         self._expects_more = claim.next_due_seconds is not None
         return self._next_pause(claim, limit, modes)
 

@@ -21,6 +21,9 @@ class CutStore(MemoryStore):
         self.claims = 0
         self._is_cut = False
         self._lost_answers = 0
+        self.lost_claims = 0
+        """How many answers of claims that lease something are still to be lost."""
+
         self._refused_result: str | None = None
 
     def cut(self) -> None:
@@ -35,6 +38,10 @@ class CutStore(MemoryStore):
         """Lose the answers of the next settlements after they have been stored."""
         self._lost_answers = count
 
+    def lose_claims(self, count: int) -> None:
+        """Lose the answers of the next claims that have leased something."""
+        self.lost_claims = count
+
     def refuse_result(self, result: str) -> None:
         """Fail, as a database does, when a batch contains this result."""
         self._refused_result = result
@@ -42,7 +49,11 @@ class CutStore(MemoryStore):
     async def claim(self, request: ClaimRequest) -> Claim:
         self.claims += 1
         self._pass()
-        return await super().claim(request)
+        claim = await super().claim(request)
+        if self.lost_claims and claim.leases:
+            self.lost_claims -= 1
+            raise OutcomeUnknown("the connection broke")
+        return claim
 
     async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
         self._pass()

@@ -21,6 +21,7 @@ from mainspring.domain.limits import QueueLimits
 from mainspring.domain.placement import base_of
 from mainspring.domain.priority import LIMIT_SECONDS
 from mainspring.domain.status import LIVE, WAITING, TaskStatus, Transition, allows
+from mainspring.domain.task import LeaseRef
 from mainspring.domain.webhooks import Webhook
 from mainspring.ports.clock import Clock
 from mainspring.ports.hooks import Hooks, NoHooks
@@ -77,6 +78,14 @@ class Tables:
         if row is None or row.status is not TaskStatus.RUNNING:
             return None
         return row if row.fencing_token == fencing_token else None
+
+    def leases_of(self, worker_id: str) -> list[LeaseRef]:
+        """Return the leases of a worker."""
+        return [
+            LeaseRef(row.id, row.fencing_token)
+            for row in self.live.values()
+            if row.status is TaskStatus.RUNNING and row.worker_id == worker_id
+        ]
 
     def insert(self, row: Row) -> None:
         """Store a new task."""

@@ -120,6 +120,10 @@ class MemoryTasks:
         """Say which leases are held and which tasks are to be cancelled."""
         return [self._renewal(lease) for lease in leases]
 
+    async def leases_of(self, worker_id: str) -> list[LeaseRef]:
+        """Return every lease that a worker has."""
+        return self._tables.leases_of(worker_id)
+
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts where the token still owns the task."""
         await self._tables.hooks.reach(HookPoint.SETTLE_BEFORE_COMMIT)

@@ -18,6 +18,7 @@ from mainspring.ports.hooks import HookPoint
 
 _HEARTBEAT: Final = QUERIES["heartbeat"]
 _WATCH: Final = QUERIES["watch"]
+_LEASES_OF: Final = QUERIES["leases_of"]
 _PROGRESS: Final = QUERIES["progress"]
 _RESCUE: Final = QUERIES["rescue"]
 _RESCUE_BESIDE: Final = passing_over(_RESCUE, "t.lease_expires_at <= (")
@@ -29,7 +30,7 @@ _SILENT_SECONDS: Final = 60.0
 
 
 class Leasing(Claiming):
-    """`TaskStore.heartbeat`, `watch`, `progress` and `rescue`."""
+    """`TaskStore.heartbeat`, `watch`, `leases_of`, `progress` and `rescue`."""
 
     async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
         """Extend the leases that are still held."""
@@ -40,6 +41,11 @@ class Leasing(Claiming):
     async def watch(self, leases: Sequence[LeaseRef]) -> list[Renewal]:
         """Say which leases are held and which tasks are to be cancelled."""
         return await self._ask(_WATCH, leases, (), ())
+
+    async def leases_of(self, worker_id: str) -> list[LeaseRef]:
+        """Return every lease that a worker has."""
+        rows = await self._main.fetch(_LEASES_OF, worker_id)
+        return [LeaseRef(row["id"], row["fencing_token"]) for row in rows]
 
     async def progress(self, lease: LeaseRef, progress: str) -> bool:
         """Record progress on a running task."""

@@ -71,7 +71,8 @@ class ShardedTasks(ShardedPart):
                     dues.append(claim.next_due_seconds)
         if not leases:
             answered(answers)
-        return Claim(leases, min(dues, default=None))
+        is_partial = any(isinstance(answer, BaseException) for answer in answers.values())
+        return Claim(leases, min(dues, default=None), is_partial)
 
     async def heartbeat(self, leases: Sequence[LeaseRef], lease_seconds: float) -> list[Renewal]:
         """Extend leases where the token still owns the task."""
@@ -84,6 +85,11 @@ class ShardedTasks(ShardedPart):
         return await self._division.routed(
             leases, _id_of, lambda store, part: store.watch(part), _is_held
         )
+
+    async def leases_of(self, worker_id: str) -> list[LeaseRef]:
+        """Return every lease that a worker has; raises when a shard does not answer."""
+        answers = await self._division.everywhere(lambda store: store.leases_of(worker_id))
+        return [lease for answer in answers for lease in answer]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[bool]:
         """End attempts; True where the token still owned the task. Endings of one kind are one

@@ -15,6 +15,12 @@ FROM unnest($1::uuid[], $2::bigint[]) AS held (id, token)
 JOIN mainspring.tasks t ON t.id = ANY (ARRAY[held.id])
 WHERE t.status = 'running' AND t.fencing_token = held.token;
 
+-- name: leases_of
+-- What is running is read whole: no index has the worker, since every claim would have to write it.
+-- $1 worker.
+SELECT t.id, t.fencing_token FROM mainspring.tasks t
+WHERE t.status = 'running' AND t.worker_id = $1;
+
 -- name: progress
 -- No index holds the column, so the new version stays on its page.
 -- $1 id, $2 token, $3 progress.
