@@ -27,6 +27,7 @@ from bench.harness.recovery import LIMIT_SECONDS, Case, cases_of, kill_and_watch
 from bench.harness.results import Results, machine, medians, shown, table
 from bench.harness.round import play, sizes_of
 from bench.harness.servers import Servers, running_servers
+from bench.harness.singles import singles
 
 OURS: Final = "mainspring"
 EVERYBODY: Final = ",".join(
@@ -67,6 +68,20 @@ def measure(
             if _is_noisy(outcome) and scale >= 1:
                 outcome = results.once(part, f"{step}/again", work)
             print(f"{part}: {step}: {_summary(outcome)}", flush=True)
+
+
+def measure_singles(
+    part: str,
+    contestants: list[Contestant],
+    results: Results,
+    servers: Servers,
+    *,
+    scale: float = 1.0,
+) -> None:
+    """Measure submissions one after the other, by turns of a fraction of a second."""
+    outcome = results.once("singles", part, partial(singles, contestants, servers, scale=scale))
+    for name, figures in outcome.items():
+        print(f"{part}: submit one: {name}: {figures}", flush=True)
 
 
 def measure_future(
@@ -143,6 +158,10 @@ def summarise(results: Results) -> dict[str, dict[str, Any]]:
         quiet = [one for one in played if not _is_noisy(one)]
         used = quiet if len(quiet) >= min(ROUNDS, len(played)) else played
         summary[name] = {**medians(used), "rounds": len(used), "quiet": len(quiet)}
+    for outcome in results.read("singles").values():
+        for name, figures in outcome.items():
+            if name in summary:
+                summary[name] = {**figures, **summary[name]}
     return summary
 
 
@@ -196,14 +215,23 @@ def _ratios(summary: Mapping[str, Mapping[str, Any]]) -> str:
         if name == OURS:
             continue
         row: list[object] = [name]
-        for jobs in (("life_1", "life_2"), ("drain_1", "drain_2"), *((j,) for j, _ in _RATES[:3])):
-            mine, other = _best(ours, *jobs), _best(theirs, *jobs)
-            row.append(f"{mine / other:.1f}" if mine and other else None)
+        row += [
+            _ratio(ours, theirs, *jobs) for jobs in (("life_1", "life_2"), ("drain_1", "drain_2"))
+        ]
+        # The ratio of each turn, which says more than that of the medians.
+        ahead = theirs.get("submit_single_ahead")
+        row.append(f"{ahead:.2f}" if ahead else None)
+        row += [_ratio(ours, theirs, job) for job in ("submit_concurrent", "submit_bulk")]
         late, mine = _late(theirs), ours.get("late_500")
         row.append(f"{late['p99'] / mine['p99']:.1f}" if late and mine and mine["p99"] else None)
         rows.append(row)
     head = ("peer", "life cycle", "drain", "submit one", "submit x32", "submit bulk", "p99 late")
     return table(head, rows)
+
+
+def _ratio(ours: Mapping[str, Any], theirs: Mapping[str, Any], *jobs: str) -> str | None:
+    mine, other = _best(ours, *jobs), _best(theirs, *jobs)
+    return f"{mine / other:.1f}" if mine and other else None
 
 
 def _late(figures: Mapping[str, Any]) -> Mapping[str, Any] | None:
@@ -310,6 +338,7 @@ def main() -> None:
     with running_servers("against") as servers:
         note_facts(contestants, results, servers)
         rounds = 1 if quick else chosen_options.rounds
+        measure_singles("headline", contestants, results, servers, scale=scale)
         measure("headline", contestants, results, servers, rounds=rounds, scale=scale)
         if not quick:
             measure_future(contestants, results, servers)

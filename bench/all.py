@@ -59,6 +59,7 @@ def beside(part: str, peers: str, results: Results, rounds: int, scale: float) -
     contestants = chosen(peers)
     with running_servers(part) as servers:
         against.note_facts(contestants, results, servers)
+        against.measure_singles(part, contestants, results, servers, scale=scale)
         against.measure(part, contestants, results, servers, rounds=rounds, scale=scale)
 
 

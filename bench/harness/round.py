@@ -23,7 +23,6 @@ _TIMEOUT_SECONDS: Final = 120.0
 class Sizes(NamedTuple):
     """How many tasks each job has."""
 
-    single: int
     concurrent: int
     bulk: int
     rates: tuple[int, ...]
@@ -39,7 +38,6 @@ def sizes_of(contestant: Contestant, *, scale: float = 1.0) -> Sizes:
     # What is slow at taking scheduled tasks needs a longer lead to have all of them in time.
     fast = contestant.bulk >= 20_000
     return Sizes(
-        single=max(100, int(contestant.single * scale)),
         concurrent=max(CALLERS * 10, int(contestant.concurrent * scale)),
         bulk=max(500, int(contestant.bulk * scale)),
         rates=rates,
@@ -104,9 +102,8 @@ def prepare(contestant: Contestant, servers: Servers, number: int) -> str:
 
 
 def submit(round_: Round, sizes: Sizes) -> int:
-    """Measure the three ways to submit; returns how many tasks wait now."""
+    """Measure two ways to submit (`singles` has the third); returns how many tasks wait now."""
     jobs: tuple[tuple[str, str, tuple[int, ...]], ...] = (
-        ("submit_single", "single", (sizes.single,)),
         ("submit_concurrent", "concurrent", (sizes.concurrent, CALLERS)),
         ("submit_bulk", "bulk", (sizes.bulk,)),
     )
@@ -119,7 +116,7 @@ def submit(round_: Round, sizes: Sizes) -> int:
         round_.figures[f"{job}_client_us"] = round(done["cpu"] / count * 1e6, 1)
         spent = round_.servers.cpu_seconds() - database
         round_.figures[f"{job}_store_us"] = round(spent / count * 1e6, 1)
-    return sizes.single + sizes.concurrent // CALLERS * CALLERS + sizes.bulk
+    return sizes.concurrent // CALLERS * CALLERS + sizes.bulk
 
 
 def drain(round_: Round, waiting: int, workers: int) -> None:

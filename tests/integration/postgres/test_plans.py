@@ -16,7 +16,8 @@ import asyncpg
 import pytest
 
 from fixtures.postgres import PostgresServer
-from mainspring.adapters.postgres.ages import ages_of
+from mainspring.adapters.postgres.ages import arrays_of_ages
+from mainspring.adapters.postgres.arrays import array_of
 from mainspring.adapters.postgres.pool import SESSION
 from mainspring.adapters.postgres.queries import QUERIES
 from mainspring.adapters.postgres.settle import DEATHS
@@ -136,12 +137,12 @@ def literal(value: Any) -> str:
 
 
 def claim_arguments(types: list[str], queues: list[str] | None = None) -> tuple[Any, ...]:
-    ages = ages_of(None, LIMIT_SECONDS)
-    weights = [WEIGHTS[lane] for lane in LANES]
-    steps = [STEPS[lane] for lane in LANES]
+    ages = arrays_of_ages(None, LIMIT_SECONDS)
+    weights = array_of(WEIGHTS[lane] for lane in LANES)
+    steps = array_of(STEPS[lane] for lane in LANES)
     return (
         None, "w", BATCH, 60.0, types, queues, *ages[:4],
-        weights, steps, [0, 0, 0, 0], [], [], [], [], *ages[4:],
+        weights, steps, "{0,0,0,0}", [], [], [], [], *ages[4:],
     )  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from mainspring.adapters.postgres.arrays import array_of
 from mainspring.domain.priority import HIGHEST, LANES, LOWEST, Level, lane_bands, lane_of
 
 
@@ -30,6 +31,12 @@ def ages_of(lanes: tuple[Level, ...] | None, limit_seconds: float) -> Ages:
     # In all lanes a task can be taken as soon as it is due, and stays so.
     wakes = [(row[0], row[2]) for row in rows if lanes is not None or row[2] == 0]
     return Ages(*_columns(rows, 4), *_columns(wakes, 2))
+
+
+@lru_cache(maxsize=256)
+def arrays_of_ages(lanes: tuple[Level, ...] | None, limit_seconds: float) -> tuple[str, ...]:
+    """Return the same columns as texts of arrays."""
+    return tuple(array_of(column) for column in ages_of(lanes, limit_seconds))
 
 
 def _columns(rows: list[Any], width: int) -> list[list[Any]]:

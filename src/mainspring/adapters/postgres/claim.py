@@ -10,7 +10,8 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
-from mainspring.adapters.postgres.ages import ages_of
+from mainspring.adapters.postgres.ages import arrays_of_ages
+from mainspring.adapters.postgres.arrays import array_of
 from mainspring.adapters.postgres.groups import Admission, Admitting, Group
 from mainspring.adapters.postgres.leaving import passing_over
 from mainspring.adapters.postgres.pool import Record
@@ -66,8 +67,8 @@ _NO_ID: Final = UUID(int=0)
 _READERS: Final = 64
 """Sets of task types whose places are remembered; a store serves few."""
 
-_WEIGHTS: Final = [WEIGHTS[lane] for lane in LANES]
-_STEPS: Final = [STEPS[lane] for lane in LANES]
+_WEIGHTS: Final = array_of(WEIGHTS[lane] for lane in LANES)
+_STEPS: Final = array_of(STEPS[lane] for lane in LANES)
 
 
 class Place(NamedTuple):
@@ -240,7 +241,7 @@ class Claiming(Admitting):
     async def _round(
         self, request: ClaimRequest, branches: Sequence[str], limit: int, served: list[int]
     ) -> tuple[list[Lease], Record]:
-        ages = ages_of(request.lanes, self._limit_seconds)
+        ages = arrays_of_ages(request.lanes, self._limit_seconds)
         starts = self._starts_of(request.task_types)
         loop = asyncio.get_running_loop()
         places = starts.known(loop.time())
@@ -255,7 +256,7 @@ class Claiming(Admitting):
             *ages[:4],
             _WEIGHTS,
             _STEPS,
-            served,
+            array_of(served),
             *columns_of(places),
             *ages[4:],
             *([branches] if request.labels else ()),

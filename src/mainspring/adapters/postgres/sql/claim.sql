@@ -45,13 +45,14 @@ WITH clock AS MATERIALIZED (
         coalesce(clock.now - make_interval(secs => a.oldest), '-infinity'::timestamptz) AS low
     FROM clock
     CROSS JOIN heads h
-    JOIN unnest($7::smallint[], $8::smallint[], $9::float8[], $10::float8[])
+    JOIN unnest(
+        $7::text::smallint[], $8::text::smallint[], $9::text::float8[], $10::text::float8[])
         AS a (priority, lane, youngest, oldest) ON a.priority = h.priority
     WHERE h.known AND h.scheduled_at <= clock.now - make_interval(secs => a.youngest)
 ), lanes AS MATERIALIZED (
     SELECT l.lane, l.step, l.served, r.count AS ranges,
         least($3::integer, 2 + ceil($3::float8 * l.weight / sum(l.weight) OVER ()))::integer AS quota
-    FROM unnest($11::integer[], $12::bigint[], $13::bigint[])
+    FROM unnest($11::text::integer[], $12::text::bigint[], $13::text::bigint[])
         WITH ORDINALITY AS l (weight, step, served, lane)
     JOIN (SELECT lane, count(*) FROM ranges GROUP BY lane) r ON r.lane = l.lane
 ), places AS MATERIALIZED (
@@ -134,7 +135,7 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
         FROM starts s
         JOIN (
             SELECT u.priority, make_interval(secs => u.wait) AS wait
-            FROM unnest($18::smallint[], $19::float8[]) AS u (priority, wait)
+            FROM unnest($18::text::smallint[], $19::text::float8[]) AS u (priority, wait)
         ) w ON w.priority = s.priority
         CROSS JOIN LATERAL (
             -- Of the next hundred the first that could be taken; else the last, as a bound.
