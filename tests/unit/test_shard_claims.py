@@ -1,5 +1,7 @@
 """A claim that went round the shards says whether each of them answered."""
 
+from typing import Any
+
 from mainspring.adapters.memory.store import MemoryStore
 from mainspring.adapters.sharded.shard import Shard
 from mainspring.adapters.sharded.store import ShardedStore
@@ -23,7 +25,7 @@ class Forgetful(MemoryStore):
 
 async def test_who_claims_learns_that_a_shard_gave_no_answer() -> None:
     clock = ManualClock()
-    parts = [MemoryStore(clock), Forgetful(clock)]
+    parts: list[Any] = [MemoryStore(clock), Forgetful(clock)]
     shards = [Shard(at, f"shard {at + 1}", part, clock) for at, part in enumerate(parts)]
     store = ShardedStore(shards, even_map(2))
     ids = [make_id(1, tail) for tail in range(64)]
@@ -40,7 +42,8 @@ async def test_who_claims_learns_that_a_shard_gave_no_answer() -> None:
 
 async def test_a_claim_that_all_answered_is_whole() -> None:
     clock = ManualClock()
-    shards = [Shard(at, f"shard {at + 1}", MemoryStore(clock), clock) for at in range(2)]
+    parts: list[Any] = [MemoryStore(clock), MemoryStore(clock)]
+    shards = [Shard(at, f"shard {at + 1}", part, clock) for at, part in enumerate(parts)]
     store = ShardedStore(shards, even_map(2))
     assert not (await store.claim(REQUEST)).is_partial
     await store.close()
