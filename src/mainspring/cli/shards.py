@@ -103,9 +103,9 @@ def plan_command(*, as_json: bool, database_url: str | None, data_dir: Path | No
 @click.option(
     "--freeze-seconds",
     type=click.FloatRange(0.1, 300),
-    default=15.0,
+    default=8.0,
     show_default=True,
-    help="Longest that writes to the partitions wait, or are refused, before it gives up.",
+    help="Longest that writes to the partitions wait before it gives up; callers wait for 10 s.",
 )
 @json_option
 @store_options

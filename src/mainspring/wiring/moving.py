@@ -28,7 +28,7 @@ def removals(
     settings: Settings,
     tell: Callable[[str], None],
     *,
-    freeze_seconds: float = 15.0,
+    freeze_seconds: float = 8.0,
     hooks: Hooks | None = None,
 ) -> Removals:
     """Return what moves partitions; `tell` is told how far it is."""

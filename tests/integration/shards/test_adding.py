@@ -85,7 +85,7 @@ async def test_one_installation_is_divided(
     assert {row["table"] for row in rows} >= {"tasks", "task_history", "idempotency", "ticks"}
     assert sum(row["rows"] for row in rows if row["table"] == "tasks") >= 32
     assert expected["expected_refused_seconds"] > 0
-    assert await asyncio.to_thread(run, command) == 0
+    assert await asyncio.to_thread(run, [*command, "--freeze-seconds", "60"]) == 0
     session = await open_session(both)
     listed = {task.task_id for task in (await session.store.page(TaskFilter(), 200)).tasks}
     assert listed == {task.id for task in (*tasks, *keyed)}
