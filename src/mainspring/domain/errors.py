@@ -27,6 +27,7 @@
     │   └── Forbidden
     ├── Unavailable              try again later; nothing is wrong with the request
     │   ├── StoreUnavailable
+    │   │   ├── StoreBusy
     │   │   └── PartitionMoving
     │   ├── StoreHeldUp
     │   ├── StoreReadOnly
@@ -214,6 +215,13 @@ class StoreUnavailable(Unavailable):
     """The task store cannot be reached, or did not answer in time."""
 
     code = "store_unavailable"
+
+
+class StoreBusy(StoreUnavailable):
+    """The task store answered that it cannot do this now, and nothing was done: somebody holds a
+    lock, or it would take too long. To callers it is the same as `StoreUnavailable`, so the code
+    is.
+    """
 
 
 class PartitionMoving(StoreUnavailable):

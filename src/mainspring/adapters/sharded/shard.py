@@ -9,6 +9,7 @@ from mainspring.domain.errors import (
     MainspringError,
     OutcomeUnknown,
     PartitionMoving,
+    StoreBusy,
     StoreUnavailable,
 )
 from mainspring.domain.shards import ShardLabel
@@ -84,7 +85,8 @@ class Shard:
             # It answers; only this is not to be had from it now.
             raise
         except (StoreUnavailable, OutcomeUnknown) as error:
-            self.lose(error.message)
+            if not isinstance(error, StoreBusy):
+                self.lose(error.message)
             raise type(error)(f"{self.name}: {error.message}", field=error.field) from error
 
     async def label(self) -> ShardLabel | None:
