@@ -1,5 +1,19 @@
--- Admission, as before, but for limits that change while very many lines wait: those are looked at anew a
--- part at a time, each with one admission. All of them at once took longer than a statement may, for ever.
+-- Of the places that a queue has here, those that are in use elsewhere: tasks that moved to another shard
+-- while they ran are in that one, beside what its own share lets in.
+CREATE TABLE mainspring.lent_places (
+    queue text COLLATE "C",
+    -- Which shard has them, counted from 0.
+    shard smallint,
+    count integer NOT NULL,
+    -- Who takes places back has to have seen the last change.
+    changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (queue, shard)
+);
+
+-- Admission, as before, but for three things. Places that were lent are in use. Limits that change while very
+-- many lines wait are looked at anew a part at a time, each with one admission: all of them at once took longer
+-- than a statement may, for ever. When a queue has a limit anew, what runs in it counts also while somebody is
+-- just writing to its rows: leases are renewed many at a time.
 CREATE OR REPLACE FUNCTION mainspring.admit_v1(
     at timestamptz,
     most integer,
@@ -31,6 +45,7 @@ DECLARE
     queue_until timestamptz;
     waiting_now integer;
     running_now integer;
+    unmarked integer;
     next_look timestamptz;
     reset integer;
     skipped integer;
@@ -133,6 +148,7 @@ BEGIN
         instant := coalesce(at, clock_timestamp());
         queue_room := NULL;
         queue_until := NULL;
+        unmarked := 0;
         queue_burst := coalesce(q.burst, greatest(1, ceil(q.rate)));
         IF q.limited THEN
             -- What a claim that did not know of the limit started counts as well.
@@ -144,6 +160,14 @@ BEGIN
                     WHERE r.lease_expires_at > '-infinity' AND r.group_key IS NULL
                         AND split_part(r.queue, '@', 1) = gate
                     FOR UPDATE SKIP LOCKED));
+                -- Those that somebody is just writing to count as they are, and are marked later.
+                unmarked := (
+                    SELECT count(*) FROM mainspring.tasks r
+                    WHERE r.lease_expires_at > '-infinity' AND r.group_key IS NULL
+                        AND split_part(r.queue, '@', 1) = gate);
+                IF unmarked > 0 THEN
+                    g.limited_at := instant;
+                END IF;
             END IF;
             SELECT count(*) INTO running_now FROM (
                 SELECT FROM mainspring.tasks t
@@ -151,6 +175,10 @@ BEGIN
                     AND t.status = 'running'
                 LIMIT q.concurrency
             ) r WHERE q.concurrency IS NOT NULL;
+            -- Counted later than what runs here: what just moves away is then counted twice and not never.
+            running_now := running_now + unmarked + (
+                SELECT coalesce(sum(p.count), 0)::integer FROM mainspring.lent_places p
+                WHERE p.queue = gate);
             g.tokens := mainspring.tokens_v1(
                 instant, q.rate, queue_burst, g.tokens, g.waiting, g.refilled_at, waiting_now);
             queue_room := greatest(0, least(
