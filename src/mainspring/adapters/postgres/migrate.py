@@ -74,9 +74,16 @@ async def migrate(dsn: str, known: Sequence[Migration] | None = None) -> list[Mi
     known = migrations() if known is None else known
     connection = await _connected(dsn, is_bounded=False)
     try:
-        return [migration for migration in known if await _apply(connection, migration, known)]
+        await _lock(connection)
+        await connection.execute(_CREATE_RECORDS)
+        applied = await _applied(connection, known)
+        missing = [migration for migration in known if migration.number not in applied]
+        for migration in missing:
+            await _apply(connection, migration)
     except DRIVER_ERRORS as error:
         raise translated(error, wrote=True) from error
+    else:
+        return missing
     finally:
         await connection.close()
 
@@ -178,39 +185,25 @@ async def _applied(connection: asyncpg.Connection, known: Sequence[Migration]) -
     return {row["number"] for row in rows}
 
 
-async def _apply(
-    connection: asyncpg.Connection, migration: Migration, known: Sequence[Migration]
-) -> bool:
-    if not migration.in_transaction:
-        return await _apply_by_statement(connection, migration, known)
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
-        await connection.execute(_CREATE_RECORDS)
-        if migration.number in await _applied(connection, known):
-            return False
-        await connection.execute(migration.sql)
-        await _record(connection, migration)
-    return True
+async def _lock(connection: asyncpg.Connection) -> None:
+    """Be the only one that migrates, until the session ends.
 
-
-async def _apply_by_statement(
-    connection: asyncpg.Connection, migration: Migration, known: Sequence[Migration]
-) -> bool:
-    # The session's lock: there is no transaction to hold one. Polled rather than waited for,
-    # because a waiting statement has a snapshot, and building an index concurrently waits for all
-    # of those.
+    Polled rather than waited for, because a waiting statement has a snapshot, and whoever has the
+    lock may be building an index concurrently, which waits for all of those.
+    """
     while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", _LOCK):
         await connection.execute("SELECT pg_sleep(0.05)")
-    try:
-        await connection.execute(_CREATE_RECORDS)
-        if migration.number in await _applied(connection, known):
-            return False
+
+
+async def _apply(connection: asyncpg.Connection, migration: Migration) -> None:
+    if not migration.in_transaction:
         for statement in _statements(migration.sql):
             await connection.execute(statement)
         await _record(connection, migration)
-    finally:
-        await connection.execute("SELECT pg_advisory_unlock($1)", _LOCK)
-    return True
+        return
+    async with connection.transaction():
+        await connection.execute(migration.sql)
+        await _record(connection, migration)
 
 
 async def _record(connection: asyncpg.Connection, migration: Migration) -> None:
