@@ -21,7 +21,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     run = importlib.import_module("mainspring.cli.root").run
     if is_ours:
         signal.signal(signal.SIGINT, asked)
-    sys.exit(run(arguments))
+    status = run(arguments)
+    _forget_unsaid()
+    sys.exit(status)
+
+
+def _forget_unsaid() -> None:
+    """Drop what could not be written to standard error: Python would try again as its last act, and
+    then exit with a status of its own, as if what was done had failed.
+    """
+    try:
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        sys.stderr = None  # type: ignore[assignment]
 
 
 def _leave(*_: object) -> None:
