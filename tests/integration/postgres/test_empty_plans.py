@@ -31,6 +31,7 @@ _WALKS: Final = {
     "dead_letters_by_end of dead_letter_count": "any rows will do, and a LIMIT bounds them",
     "schedules_buffering of due_schedules": "an index of nothing but what is asked for",
     "audit_pkey of read_audit": "the newest first, and a LIMIT bounds them",
+    "tasks_running of leases_of": "what runs, which is as little as there are slots in the fleet",
     "task_history_default of drop_strays": "holds only what lies in no month, which is little",
 }
 """Reads of a big table or its index without a condition, and why they may be."""

@@ -17,9 +17,10 @@ WHERE t.status = 'running' AND t.fencing_token = held.token;
 
 -- name: leases_of
 -- What is running is read whole: no index has the worker, since every claim would have to write it.
+-- What runs has a lease, and to say so makes the index of those the only choice.
 -- $1 worker.
 SELECT t.id, t.fencing_token FROM mainspring.tasks t
-WHERE t.status = 'running' AND t.worker_id = $1;
+WHERE t.status = 'running' AND t.lease_expires_at IS NOT NULL AND t.worker_id = $1;
 
 -- name: progress
 -- No index holds the column, so the new version stays on its page.
