@@ -51,6 +51,19 @@ async def test_a_name_is_taken_once_and_free_after_deletion(scene: Scene) -> Non
     assert (await timetable.read()).id == other.id
 
 
+async def test_it_was_made_when_its_times_began_however_long_it_took_to_store(
+    scene: Scene,
+) -> None:
+    timetable = Timetable(scene)
+    start = scene.clock.now()
+    blank = msgspec.structs.replace(await timetable.make(), name="b", created_at=start)
+    scene.clock.advance(5.0)
+    other = msgspec.structs.replace(blank, id=timetable.ids.task_id("b"))
+    assert await timetable.store.create_schedule(other)
+    made = await timetable.read("b")
+    assert (made.created_at, made.updated_at) == (start, scene.clock.now())
+
+
 async def test_lists_go_on_after_a_name(scene: Scene) -> None:
     timetable = Timetable(scene)
     for name in ("b", "c", "a"):

@@ -138,7 +138,10 @@ class Schedules:
             # The name decides the partition, so that it is unique within one shard.
             schedule_id = self._ids.task_id(name)
             state = create(str(schedule_id), spec, now)
-            blank = StoredSchedule(id=schedule_id, name=name, template=template, spec="")
+            # Made when its times begin, however long it takes to be stored.
+            blank = StoredSchedule(
+                id=schedule_id, name=name, template=template, spec="", created_at=now
+            )
             stored = with_state(blank, state, now)
             return await self.get(name) if await self._store.create_schedule(stored) else None
 

@@ -90,6 +90,8 @@ class StoredSchedule(msgspec.Struct, frozen=True, kw_only=True):
     """`late`, and `skipped:<reason>` for each reason, since it was made."""
 
     created_at: datetime | None = None
+    """Since when it has times; None for a new one: since it is stored."""
+
     updated_at: datetime | None = None
 
 

@@ -97,7 +97,7 @@ class MemoryScheduling:
         now = tables.tables.now()
         tables.names[schedule.name] = schedule.id
         tables.schedules[schedule.id] = msgspec.structs.replace(
-            schedule, revision=1, created_at=now, updated_at=now
+            schedule, revision=1, created_at=schedule.created_at or now, updated_at=now
         )
         tables.tables.board.post(Hint.SCHEDULE)
         return True

@@ -38,7 +38,8 @@ class Scheduling(StorePart):
 
     async def create_schedule(self, schedule: StoredSchedule) -> bool:
         """Store a new schedule; False when the name is taken."""
-        rows = await self._main.fetch(_CREATE, self._now(), *schedule_row(schedule))
+        row = schedule_row(schedule)
+        rows = await self._main.fetch(_CREATE, self._now(), *row, schedule.created_at)
         self._announcer.schedule()
         return bool(rows)
 

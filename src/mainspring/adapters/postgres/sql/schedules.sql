@@ -30,7 +30,7 @@ SELECT coalesce($1::timestamptz, clock_timestamp()) AS now;
 
 -- name: create_schedule
 -- Nothing when the name is taken.
--- $1 now or NULL, $2-$27 as `schedule_rows.schedule_row` gives them.
+-- $1 now or NULL, $2-$27 as `schedule_rows.schedule_row` gives them, $28 since when it has times, or NULL.
 INSERT INTO mainspring.schedules (
     id, name, status, note, version, cursor_version, next_nominal, last_nominal, runs, buffered,
     consecutive_failures, plan_at, timezone, zone_print, task_type, queue, priority,
@@ -39,7 +39,7 @@ INSERT INTO mainspring.schedules (
 SELECT $2::uuid, $3, $4, $5, $6::integer, $7::integer, $8::timestamptz, $9::timestamptz, $10::bigint,
     $11::text::timestamptz[], $12::integer, $13::timestamptz, $14, $15, $16, $17, $18::smallint,
     $19::float8, $20::integer, $21, $22::float8[], $23::text::json, $24::text::json, $25, $26,
-    $27::text::json, '', 0, n.now, n.now
+    $27::text::json, '', 0, coalesce($28::timestamptz, n.now), n.now
 FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) n
 ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING
 RETURNING id;
