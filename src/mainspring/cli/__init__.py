@@ -33,7 +33,7 @@ def _forget_unsaid() -> None:
     try:
         sys.stderr.flush()
     except (OSError, ValueError, AttributeError):
-        sys.stderr = None  # type: ignore[assignment]
+        sys.stderr = None
 
 
 def _leave(*_: object) -> None:
