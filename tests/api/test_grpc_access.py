@@ -97,7 +97,7 @@ async def test_every_method_needs_its_scope_and_no_other(rpc: Rpc) -> None:
                 if needed is scope:
                     assert status not in {"UNAUTHENTICATED", "PERMISSION_DENIED"}, (name, text)
                 else:
-                    assert status == "PERMISSION_DENIED", (scope, name)
+                    assert status == "PERMISSION_DENIED", (scope, name, text)
 
 
 async def test_a_foreign_thing_is_the_same_as_a_missing_one(rpc: Rpc) -> None:
