@@ -348,7 +348,7 @@ async def test_a_server_that_is_away_costs_a_bounded_time_once(lone: Desk) -> No
         first = clock.monotonic() - started
         with pytest.raises(ReadyQueueUnavailable, match="is away"):
             await lone.take()
-        assert clock.monotonic() - started - first < links.CALL_SECONDS
+        assert clock.monotonic() - started - first < 0.1
     finally:
         lone.server.resume()
     assert first < 2 * links.CALL_SECONDS

@@ -59,15 +59,13 @@ def holder(server: ValkeyServer) -> Iterator[tuple["subprocess.Popen[str]", int]
         process.communicate()
 
 
-async def next_grant(locks: Locks) -> tuple[Grant, float, float]:
-    """Wait for the lock; returns with it how long that took, and how long it should at first."""
+async def next_grant(locks: Locks) -> tuple[Grant, float]:
+    """Wait for the lock, and return with it how long that took."""
     started = time.monotonic()
-    told: list[float] = []
     while isinstance(answer := await locks.acquire("a", "next", 60.0), Refusal):
-        told.append(answer.seconds)
+        assert time.monotonic() - started < 2 * TTL
         await asyncio.sleep(min(answer.seconds, 0.02))
-    assert max(told, default=0.0) <= TTL
-    return answer, time.monotonic() - started, told[0] if told else 0.0
+    return answer, time.monotonic() - started
 
 
 async def test_the_lock_of_a_holder_that_was_killed_is_free_after_its_end(
@@ -75,10 +73,10 @@ async def test_the_lock_of_a_holder_that_was_killed_is_free_after_its_end(
 ) -> None:
     with holder(own_valkey) as (process, number):
         process.kill()
-        grant, seconds, told = await next_grant(locks)
-    print(f"free {seconds:.2f} s after the kill, when {told:.2f} s of it were left")
+        grant, seconds = await next_grant(locks)
+    print(f"free {seconds:.2f} s after the kill")
     assert grant.number > number
-    assert seconds >= told
+    assert TTL / 2 < seconds < TTL + 0.5
 
 
 async def test_a_holder_that_stood_still_changes_nothing_when_it_goes_on(
@@ -86,7 +84,7 @@ async def test_a_holder_that_stood_still_changes_nothing_when_it_goes_on(
 ) -> None:
     with holder(own_valkey) as (process, number):
         process.send_signal(signal.SIGSTOP)
-        grant, _, _ = await next_grant(locks)
+        grant, _ = await next_grant(locks)
         assert grant.number > number
         process.send_signal(signal.SIGCONT)
         said, _ = process.communicate("go on\n", timeout=10)
@@ -111,25 +109,23 @@ def start_worker(stage: Stage, server: ValkeyServer, processes: int = 1) -> Prog
 
 @pytest.mark.postgres
 async def test_after_a_database_was_set_back_the_second_worker_waits_for_the_lock_of_the_first(
-    stage: Stage, app: Mainspring, own_valkey: ValkeyServer, locks: Locks
+    stage: Stage, app: Mainspring, own_valkey: ValkeyServer
 ) -> None:
     """The first worker's agent stands still, so it cannot hear that its lease is gone; its handler
     goes on. The second worker is given the task at once, and waits for the lock to end.
     """
     first = psutil.Process(start_worker(stage, own_valkey).pid)
-    (task_id,) = await stage.submit(app, 1, "alone", gate=str(stage.gate))
+    await stage.submit(app, 1, "alone", gate=str(stage.gate))
     await stage.happens("start", 1)
     await start_worker(stage, own_valkey).says("worker runs")
     first.send_signal(signal.SIGSTOP)
     await eventually(lambda: all(stopped([first])), "the stop of the first agent")
     since = time.time()
-    refusal = await locks.acquire(f"task:{task_id}", "the test", 60.0)
-    assert isinstance(refusal, Refusal)
     await stage.ask(SET_BACK)
     _, second = await stage.happens("start", 2)
     waited = second["at"] - since
     print(f"the second attempt began {waited:.2f} s after the first worker stood still")
-    assert waited >= refusal.seconds > 0
+    assert waited > LEASE_SECONDS - HEARTBEAT_SECONDS - 0.5
     first.send_signal(signal.SIGCONT)
     await stage.happens("stopped", 1)
     (interrupted,) = stage.events("stopped")

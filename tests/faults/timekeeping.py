@@ -16,7 +16,7 @@ from mainspring.ports.schedules import Tick
 from schedule_judge import judge
 
 _LOOK_SECONDS = 0.05
-_TASK_SECONDS = 20.0
+_TASK_SECONDS = 5.0
 
 
 class Timekeeping:

@@ -1,39 +1,36 @@
 """A worker asks as often as it has to, and no more."""
 
+import asyncio
 import time
-from itertools import pairwise
-from statistics import median
 
 from integration.worker.bench import Bench, until
 from integration.worker.cut_store import CutStore
 from mainspring.domain.limits import Limit
 
 
-async def claims_a_second(bench: Bench, count: int) -> float:
-    """How often a worker asks, seen from its next claims: a slow machine makes it no more."""
-    store = bench.store
-    assert isinstance(store, CutStore)
-    before, began = store.claims, time.monotonic()
-    await until(lambda: store.claims >= before + count)
-    return count / (time.monotonic() - began)
+async def claims_within(bench: Bench, seconds: float) -> int:
+    assert isinstance(bench.store, CutStore)
+    before = bench.store.claims
+    await asyncio.sleep(seconds)
+    return bench.store.claims - before
 
 
 async def test_an_idle_worker_looks_a_few_times_a_second(cut_bench: Bench) -> None:
     agent = cut_bench.start()
     await cut_bench.ended(await cut_bench.submit("noop"))
-    before, began = time.process_time(), time.monotonic()
-    assert await claims_a_second(cut_bench, 5) <= 8
-    assert time.process_time() - before < 0.05 * max(1.0, time.monotonic() - began)
+    before = time.process_time()
+    assert 3 <= await claims_within(cut_bench, 1.0) <= 8
+    assert time.process_time() - before < 0.05
     assert agent.stats.claimed == 1
 
 
 async def test_a_full_worker_does_not_ask_again_and_again(cut_bench: Bench) -> None:
     """There is more async work than room, while the other kinds of handlers have none."""
     agent = cut_bench.start(concurrency=20)
-    await cut_bench.submit_many([("asleep", {"log": cut_bench.log})] * 50)
+    await cut_bench.submit_many([("asleep", {"log": cut_bench.log, "seconds": 3.0})] * 50)
     await cut_bench.noted("start", 20)
     await until(lambda: agent.stats.busy == 20)
-    assert await claims_a_second(cut_bench, 5) <= 12
+    assert await claims_within(cut_bench, 1.0) <= 12
     assert agent.stats.claimed == 20
 
 
@@ -42,7 +39,7 @@ async def test_a_worker_that_is_cut_off_asks_less_and_less(cut_bench: Bench) -> 
     assert isinstance(cut_bench.store, CutStore)
     await cut_bench.ended(await cut_bench.submit("noop"))
     cut_bench.store.cut()
-    assert await claims_a_second(cut_bench, 6) <= 5
+    assert await claims_within(cut_bench, 2.0) <= 10
     cut_bench.store.heal()
     await cut_bench.ended(await cut_bench.submit("noop"), seconds=5)
 
@@ -65,8 +62,7 @@ async def test_tasks_that_become_due_one_by_one_are_claimed_together(cut_bench: 
         if task.started_at is not None
     ]
     assert min(late) >= 0
-    # Half of them: a busy machine may stand still for a moment, and one that stands is late.
-    assert median(late) <= 0.1
+    assert sorted(late)[-10] <= 0.1
 
 
 async def test_work_of_every_kind_goes_on_under_a_backlog_of_one(cut_bench: Bench) -> None:
@@ -76,7 +72,7 @@ async def test_work_of_every_kind_goes_on_under_a_backlog_of_one(cut_bench: Benc
     others = await cut_bench.submit_many(
         [("noop_thread", {}), ("quick_process", {"value": 1}), ("noop_thread", {})]
     )
-    await cut_bench.ended(*others)
+    await cut_bench.ended(*others, seconds=3)
     assert cut_bench.count("done") < 500
 
 
@@ -94,7 +90,7 @@ async def test_room_under_a_limit_is_used_as_soon_as_it_is_made(cut_bench: Bench
     cut_bench.start()
     await cut_bench.store.set_limits("default", group=Limit(concurrency=1))
     await cut_bench.ended(await cut_bench.submit("noop", group_key="acme"))
-    ids = [await cut_bench.submit("noop", group_key="acme") for _ in range(30)]
-    starts = sorted(task.started_at for task in await cut_bench.ended(*ids) if task.started_at)
-    # Looking every 200 ms alone would let them begin 200 ms apart.
-    assert median((later - one).total_seconds() for one, later in pairwise(starts)) < 0.13
+    started = time.monotonic()
+    await cut_bench.ended(*[await cut_bench.submit("noop", group_key="acme") for _ in range(30)])
+    # Looking every 200 ms alone would take six seconds.
+    assert time.monotonic() - started < 4.0

@@ -3,9 +3,10 @@
 import asyncio
 import os
 import signal
+import time
 from pathlib import Path
 
-from integration.worker.bench import PATIENCE, Bench, until
+from integration.worker.bench import Bench, until
 from integration.worker.sample_app import registry
 from mainspring.adapters.memory.store import MemoryStore
 from mainspring.adapters.system import SystemClock
@@ -19,7 +20,7 @@ async def test_running_tasks_finish_and_nothing_new_starts(bench: Bench) -> None
     running = await bench.submit_many([("asleep", {"log": bench.log, "seconds": 0.5})] * 5)
     await bench.noted("start", 5)
     waiting = await bench.submit_many([("asleep", {"log": bench.log, "seconds": 0.5})] * 5)
-    await agent.drain(5)
+    await asyncio.wait_for(agent.drain(5), 3)
     assert {(await bench.get(task_id)).status for task_id in running} == {TaskStatus.COMPLETED}
     for task_id in waiting:
         task = await bench.get(task_id)
@@ -39,8 +40,9 @@ async def test_what_does_not_finish_in_the_grace_goes_back_uncharged(bench: Benc
         ]
     )
     await bench.noted("start", 4)
-    # Each of them would take a minute.
-    await asyncio.wait_for(agent.drain(0.5), PATIENCE)
+    started = time.monotonic()
+    await agent.drain(0.5)
+    assert time.monotonic() - started < 1.5
     for task_id in ids:
         task = await bench.get(task_id)
         assert (task.status, task.attempt_count, task.attempts) == (TaskStatus.PENDING, 0, ())
@@ -52,8 +54,10 @@ async def test_a_second_request_means_now(bench: Bench) -> None:
     await bench.noted("start")
     patient = asyncio.create_task(agent.drain(60))
     await until(lambda: agent._attempts.is_draining)
-    await asyncio.wait_for(agent.drain(0), PATIENCE)
-    await asyncio.wait_for(patient, PATIENCE)
+    started = time.monotonic()
+    await agent.drain(0)
+    await patient
+    assert time.monotonic() - started < 1.0
     assert (await bench.get(task_id)).status is TaskStatus.PENDING
 
 
@@ -63,7 +67,7 @@ async def test_cancelling_a_worker_hands_everything_back(bench: Bench) -> None:
     await bench.noted("start")
     running = bench.agents.pop()[1]
     running.cancel()
-    await asyncio.wait([running], timeout=PATIENCE)
+    await asyncio.wait([running], timeout=3)
     assert running.cancelled()
     task = await bench.get(task_id)
     assert (task.status, task.attempt_count) == (TaskStatus.PENDING, 0)
