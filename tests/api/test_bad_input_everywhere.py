@@ -75,9 +75,9 @@ async def send(connection: Connection, place: Place, body: object) -> int:
     """The status, or that of the one task of a batch."""
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
     # Of the processor: how long it takes is also up to whatever else the machine does.
-    began = time.process_time()
+    began = time.monotonic()
     status, answer = await connection.ask(place.method, place.path, data)
-    assert time.process_time() - began < 1.0
+    assert time.monotonic() - began < 1.0
     if place.in_list and status == 207:
         status = json.loads(answer)["results"][0]["status"]
     if status in REFUSED:

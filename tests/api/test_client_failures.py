@@ -187,7 +187,7 @@ async def test_an_answer_that_never_ends_takes_no_longer_than_the_time_out() -> 
     finally:
         server.close()
     # All of it would take 50 s.
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 4
 
 
 async def test_a_wait_goes_on_when_its_stream_breaks() -> None:

@@ -74,7 +74,7 @@ async def node(
     )
     assert process.stderr is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(30):
             line = await process.stderr.readline()
         assert b"working on greet, count" in line, line
         yield process

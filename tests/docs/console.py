@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 PATIENCE_SECONDS = 60.0
-LOOK_SECONDS = 60.0
+LOOK_SECONDS = 20.0
 _PAUSE_SECONDS = 0.1
 
 _BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -21,7 +21,7 @@ from mainspring import Mainspring, Settings
 TESTS = Path(__file__).resolve().parents[1]
 LEASE_SECONDS = 2.0
 HEARTBEAT_SECONDS = 0.5
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 20.0
 _LOOK_SECONDS = 0.01
 
 T = TypeVar("T")
